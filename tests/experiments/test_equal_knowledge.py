@@ -16,8 +16,8 @@ from isoloss.experiments.equal_knowledge import (
     polished,
     share_of_fall,
 )
+from isoloss.experiments.statistics.across_models import DoublingsApart
 from isoloss.experiments.statistics.along_runs import in_doublings, in_points
-from isoloss.experiments.statistics.within_groups import DoublingsApart
 from isoloss.experiments.suite.flatten_polish import rounding_per_doubling
 
 BITS = {"kl_bits_8": 1.0, "kl_bits_6": 2.0, "kl_bits_4": 1.5}

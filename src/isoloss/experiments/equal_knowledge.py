@@ -18,9 +18,9 @@ from isoloss.experiments.planned_run import PlannedRun, continued, measured_at
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.language_runs import sizes_in_turn
+from isoloss.experiments.statistics.across_models import DoublingsApart, PerDoubling
 from isoloss.experiments.statistics.along_runs import Scaled
 from isoloss.experiments.statistics.seed_bootstrap import Frames, once_per_frames
-from isoloss.experiments.statistics.within_groups import DoublingsApart, PerDoubling
 from isoloss.measurements.quantity import Quantity
 from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective

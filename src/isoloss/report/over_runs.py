@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from markupsafe import Markup
 
-from isoloss.experiments.statistics.within_groups import about_group_means
+from isoloss.experiments.statistics.across_models import about_group_means
 from isoloss.panels import Axis, Dots, Lines
 from isoloss.report import marks
 from isoloss.report.marks import Drawing, Key, colour

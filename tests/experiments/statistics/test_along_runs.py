@@ -17,6 +17,7 @@ from isoloss.experiments.statistics.along_runs import (
     in_doublings,
     in_halvings,
     in_points,
+    mean_gain,
     theil_sen_slope,
 )
 from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
@@ -65,6 +66,14 @@ def test_the_range_is_that_within_each_run() -> None:
     assert MeanWithinRuns(RelativeRange("loss"))(runs) == pytest.approx(0.05)
     single = [runs[0][-1:]]
     assert all(math.isnan(within(single)) for within in (RelativeRange("loss"), RangeInDoublings("loss")))
+
+
+def test_a_gain_is_that_of_the_last_checkpoint_with_both_columns() -> None:
+    run = frame(after=[0.1, 0.6, 0.7], before=[None, None, 0.5])
+    found = mean_gain("after", over="before")
+    assert found([run, frame(after=[0.9], before=[0.8])]) == pytest.approx(15.0)
+    assert math.isnan(found([]))
+    assert math.isnan(found([run.head(2)]))
 
 
 def test_what_is_not_learnt_is_a_share_of_the_entropy() -> None:

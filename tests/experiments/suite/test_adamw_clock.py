@@ -40,13 +40,9 @@ def runs(halvings: Callable[[AdamWSchedule, int], float], root_share: float = 0.
                 excess = schedule.learning_rate * root / (4 * schedule.batch_size**0.5)
                 numbers = {"trace": START_TRACE * 2**-fallen, "root_fisher": root, "loss": START_LOSS}
                 setting = {"learning_rate": schedule.learning_rate, "batch_size": schedule.batch_size}
-                own = {
-                    "run": f"{branch.key}-{part}-{seed}",
-                    "drift": part,
-                    "pace": branch.variant,
-                    "step": step,
-                }
-                rows.append({**place, **own, **setting, **numbers, "raw_loss": START_LOSS + excess})
+                own = {"run": f"{branch.key}-{part}-{seed}", "drift": part, "pace": branch.variant}
+                numbers |= {"step": step, "raw_loss": START_LOSS + excess}
+                rows.append({**place, **own, **setting, **numbers})
             frames.append(pl.DataFrame(rows))
     return frames
 
@@ -79,9 +75,6 @@ def test_the_panels_show_the_clock_and_what_descends() -> None:
 def test_an_arm_differs_in_one_thing() -> None:
     plain = {branch.schedule: branch.rule for branch in AT["laptop"].branches}
     for variant in AT["laptop"].variants:
-        changed = [
-            name
-            for name, value in vars(plain[variant.schedule]).items()
-            if getattr(variant.rule, name) != value
-        ]
+        rule = vars(plain[variant.schedule])
+        changed = [name for name, value in rule.items() if getattr(variant.rule, name) != value]
         assert len(changed) == 1, variant

@@ -18,24 +18,14 @@ def table(lag: dict[str, float]) -> pl.DataFrame:
         start = {"run": f"start-{seed}", "drift": "start", "pace": "start", "step": 5657, "trace": 12.0}
         rows.append({**place, **start, "loss": 1.4})
         law = [(str(schedule), schedule, None, 0.0) for schedule in PACES]
-        for name, schedule, varied, late in (
-            *law,
-            *((variant, PACES[0], "momentum", by) for variant, by in lag.items()),
-        ):
-            part = {"drift": "arm" if varied else "drift", "varied": varied, "pace": name}
-            setting = {
-                "learning_rate": schedule.learning_rate,
-                "batch_size": schedule.batch_size,
-                "loss": 1.4,
-            }
+        arms = [(variant, PACES[0], "momentum", by) for variant, by in lag.items()]
+        for name, schedule, varied, late in (*law, *arms):
+            part = {"drift": "arm" if varied else "drift", "varied": varied, "pace": name, "loss": 1.4}
+            part |= {"learning_rate": schedule.learning_rate, "batch_size": schedule.batch_size}
             for time in TIMES:
                 fallen = time / 0.2 * (1 - late - (seed - 2) / 100)
-                own = {
-                    "run": f"{name}-{seed}",
-                    "step": first_step(schedule, time),
-                    "trace": 12.0 * 2**-fallen,
-                }
-                rows.append({**place, **part, **setting, **own})
+                own = {"step": first_step(schedule, time), "trace": 12.0 * 2**-fallen}
+                rows.append({**place, **part, **own, "run": f"{name}-{seed}"})
     return pl.DataFrame(rows, infer_schema_length=None)
 
 

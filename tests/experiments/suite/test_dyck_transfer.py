@@ -19,22 +19,13 @@ def frames(
     traces: tuple[float, ...], errors: tuple[float, ...], losses: tuple[float, ...]
 ) -> list[pl.DataFrame]:
     """One run per seed and way."""
-    return [
-        pl.DataFrame(
-            {
-                "run": [f"{continuation}-{seed}"],
-                "seed": [seed],
-                "way": [continuation],
-                "step": [3000],
-                "trace": [trace * (1 + seed / 10)],
-                "loss": [loss],
-                "kl": [loss - 0.508],
-                ERROR: [error * (1 + seed / 10)],
-            }
-        )
-        for seed in (1, 2, 3)
-        for continuation, trace, error, loss in zip(WAYS, traces, errors, losses, strict=True)
-    ]
+    found = []
+    for seed in (1, 2, 3):
+        for way, trace, error, loss in zip(WAYS, traces, errors, losses, strict=True):
+            place = {"run": f"{way}-{seed}", "seed": seed, "way": way, "step": 3000}
+            numbers = {"trace": trace * (1 + seed / 10), ERROR: error * (1 + seed / 10)}
+            found.append(pl.DataFrame([{**place, **numbers, "loss": loss, "kl": loss - 0.508}]))
+    return found
 
 
 def test_every_claim_can_be_met_and_can_fail() -> None:

@@ -11,7 +11,7 @@ from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import only_named
 from isoloss.experiments.languages import headline_grammar
 from isoloss.experiments.scale import FRESH_SEEDS, scale_named, task_name
-from isoloss.experiments.shared.figure_1_claims import FIGURE_1
+from isoloss.experiments.shared.claims import FIGURE_1
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.suite.figure_1 import figure_1
 from isoloss.languages.notation import parse_grammar

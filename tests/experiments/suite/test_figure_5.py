@@ -19,24 +19,12 @@ def frame(width: int, seed: int, traces: list[float], accuracies: list[float]) -
     measured = ("trace_exact", "trace_paper", "projected_accuracy")
     errors = dict.fromkeys(("kl_error", *(f"{name}_error" for name in measured)), 0.01)
     counts = {f"{name}_sentences": 50 for name in ("loss", *measured)}
-    return pl.DataFrame(
-        {
-            "run": f"{width}-{seed}",
-            "width": width,
-            "seed": seed,
-            "step": [10, 20, 40],
-            "loss": [2.02, 2.01, 2.0],
-            "kl": [0.03, 0.02, 0.01],
-            "trace_exact": traces,
-            "trace_paper": [2 * trace for trace in traces],
-            "accuracy": accuracies,
-            "projected_accuracy": accuracies,
-            "untrained_projected_accuracy": [None, None, 0.4],
-            "parameters": [None, None, 3 * width],
-            **errors,
-            **counts,
-        }
-    )
+    told = {"run": f"{width}-{seed}", "width": width, "seed": seed, "parameters": [None, None, 3 * width]}
+    falling = {"step": [10, 20, 40], "loss": [2.02, 2.01, 2.0], "kl": [0.03, 0.02, 0.01]}
+    columns = {"trace_exact": traces, "trace_paper": [2 * trace for trace in traces]}
+    columns |= {"accuracy": accuracies, "projected_accuracy": accuracies}
+    before = {"untrained_projected_accuracy": [None, None, 0.4]}
+    return pl.DataFrame({**told, **falling, **columns, **before, **errors, **counts})
 
 
 @pytest.mark.thorough

@@ -5,8 +5,8 @@ import math
 import polars as pl
 import pytest
 
+from isoloss.experiments.statistics.across_models import PerDoubling
 from isoloss.experiments.statistics.along_runs import in_points
-from isoloss.experiments.statistics.within_groups import PerDoubling
 from isoloss.experiments.suite.flatness_interventions import (
     AT,
     CLAIMS,

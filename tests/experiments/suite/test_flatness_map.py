@@ -1,33 +1,25 @@
+from itertools import product
+
 import polars as pl
 import pytest
 
 from isoloss.experiments.equal_knowledge import POLISHED, STAGE
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite.flatness_map import AT, CLAIMS, ENTROPY, PRICES, Priced, flatness_map
+from isoloss.experiments.suite.flatness_map import AT, CLAIMS, ENTROPY, EXPERIMENT, PRICES, Priced
 from isoloss.measurements.entropy import language_entropy
 from isoloss.measurements.room_and_price import price
 
 
 def frames(points: dict[str, float]) -> list[pl.DataFrame]:
     """A polished model per language, seed and branch, whose accuracy changes by so many points a doubling."""
-    return [
-        pl.DataFrame(
-            {
-                "run": [f"{name}-{seed}-{branch}"],
-                "language": [name],
-                "width": [48],
-                "seed": [seed],
-                STAGE: [POLISHED],
-                "branch": [branch],
-                "trace": [2.0 ** (4 + doublings)],
-                "kl": [5e-6],
-                "accuracy": [0.8 + seed / 50 + points[name] * doublings / 100],
-            }
-        )
-        for name in points
-        for seed in (1, 2, 3)
-        for branch, doublings in (("flattened", 0.0), ("noise switched off", 1.5), ("sharpened", 2.5))
-    ]
+    branches = (("flattened", 0.0), ("noise switched off", 1.5), ("sharpened", 2.5))
+    found = []
+    for name, seed, (branch, doublings) in product(points, (1, 2, 3), branches):
+        told = {"run": f"{name}-{seed}-{branch}", "language": name, "width": 48, "seed": seed}
+        told |= {STAGE: POLISHED, "branch": branch, "trace": 2.0 ** (4 + doublings), "kl": 5e-6}
+        accuracy = 0.8 + seed / 50 + points[name] * doublings / 100
+        found.append(pl.DataFrame([{**told, "accuracy": accuracy}]))
+    return found
 
 
 def test_effects_are_those_of_each_language() -> None:
@@ -56,10 +48,10 @@ def test_prices_and_entropies_are_those_of_the_languages(priced: Priced) -> None
 
 def test_every_language_is_trained_alike_and_sharpened_as_far_above_its_entropy() -> None:
     for name, languages in (("laptop", 2), ("night", 5)):
-        as_in, seeds = AT[name]
-        runs = flatness_map(scale_named(name)).runs
+        as_in, seeds = AT[name], EXPERIMENT.seeds[name]
+        runs = EXPERIMENT.at(scale_named(name)).runs
         assert len(runs) == languages * len(seeds) * len(as_in.architectures) * 7
         assert len({run.language.digest for run in runs}) == languages
-    window = PRICES[0].models(AT["laptop"][0]).sharpened.loss_window
-    before = AT["laptop"][0].sharpened.loss_window
+    window = PRICES[0].models(AT["laptop"]).sharpened.loss_window
+    before = AT["laptop"].sharpened.loss_window
     assert [b - PRICES[0].entropy for b in window] == pytest.approx([b - ENTROPY for b in before])

@@ -11,18 +11,9 @@ MEASURES = ("normalised_trace", "top_eigenvalue", "gradient_norm", "sam_0.05")
 
 def run_of(seed: int, traces: np.ndarray, others: np.ndarray, accuracies: np.ndarray) -> pl.DataFrame:
     generator = np.random.default_rng(seed)
-    n = len(traces)
-    return pl.DataFrame(
-        {
-            "run": [f"seed-{seed}"] * n,
-            "seed": [seed] * n,
-            "loss": 2 + generator.random(n),
-            "parameters": generator.integers(1, 4, n),
-            "trace": traces,
-            "accuracy": accuracies,
-            **dict.fromkeys(MEASURES, others),
-        }
-    )
+    drawn = {"loss": 2 + generator.random(len(traces)), "parameters": generator.integers(1, 4, len(traces))}
+    measured = {"trace": traces, "accuracy": accuracies, **dict.fromkeys(MEASURES, others)}
+    return pl.DataFrame({"run": f"seed-{seed}", "seed": seed, **drawn, **measured})
 
 
 def runs_where(trace_ranks: float) -> list[pl.DataFrame]:

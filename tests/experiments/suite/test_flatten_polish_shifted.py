@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.equal_knowledge import BRANCH, POLISHED, STAGE
-from isoloss.experiments.suite.flatten_polish_shifted import AS_TRAINED, UNIFORM, points_lost
+from isoloss.experiments.suite.flatten_polish_shifted import AS_TRAINED, POINTS_LOST, UNIFORM
 
 
 def model(stage: str, own: float, uniform: float, seed: int) -> pl.DataFrame:
@@ -16,5 +16,5 @@ def model(stage: str, own: float, uniform: float, seed: int) -> pl.DataFrame:
 
 def test_points_are_lost_where_accuracy_is_lower_with_uniform_rules() -> None:
     runs = [model(POLISHED, 0.97, 0.90, 1), model(POLISHED, 0.98, 0.85, 2), model(BRANCH, 0.5, 0.9, 1)]
-    assert points_lost(runs) == pytest.approx(10.0)
-    assert math.isnan(points_lost(runs[2:]))
+    assert POINTS_LOST(runs) == pytest.approx(10.0)
+    assert math.isnan(POINTS_LOST(runs[2:]))

@@ -8,13 +8,11 @@ from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 
 
 def run(rule: str, seed: int, loss: float, trace: float, accuracy: float) -> pl.DataFrame:
-    steps = [1, 2, 4, 8]
-    columns = {"loss": [2.0, 1.7, loss, loss], "trace": [trace] * 4, "accuracy": [accuracy] * 4}
-    errors = {f"{name}_error": [0.001] * 4 for name in columns}
-    sentences = {f"{name}_sentences": [50] * 4 for name in columns}
-    told = {"run": [f"{rule}-{seed}"] * 4, "seed": [seed] * 4, "rule": [rule] * 4, "step": steps}
-    kl = {"kl": [value - 1.4 for value in columns["loss"]], "kl_error": [0.001] * 4}
-    return pl.DataFrame({**told, **columns, **errors, **sentences, **kl})
+    losses = [2.0, 1.7, loss, loss]
+    columns = {"loss": losses, "kl": [each - 1.4 for each in losses], "trace": trace, "accuracy": accuracy}
+    counts = {f"{name}_error": 0.001 for name in columns} | {f"{name}_sentences": 50 for name in columns}
+    told = {"run": f"{rule}-{seed}", "seed": seed, "rule": rule, "step": [1, 2, 4, 8]}
+    return pl.DataFrame({**told, **columns, **counts})
 
 
 @pytest.mark.parametrize("deviation", DEVIATIONS)

@@ -12,8 +12,7 @@ from isoloss.experiments.suite.table_1 import (
     COLUMNS_1,
     TASK_A,
     TASK_B,
-    advantage_over_lookup_table,
-    advantage_over_small,
+    advantage,
     share_at_work,
     surplus_loss,
 )
@@ -56,11 +55,11 @@ def test_the_statistics_are_what_their_claims_say() -> None:
     shorter = AS_THE_PAPER[1].head(1)  # at step 10 AdamW's loss is 2.5
     assert surplus_loss([AS_THE_PAPER[0], shorter]) == pytest.approx(2.504 / 2.5 - 1)
     assert math.isnan(surplus_loss(AS_THE_PAPER[1:]))
-    assert advantage_over_lookup_table("AdamW", TASK_A)(AS_THE_PAPER) == pytest.approx(20.0)
-    assert advantage_over_lookup_table(ADVERSARIAL, TASK_A)(AS_THE_PAPER) == pytest.approx(10.0)
-    assert math.isnan(advantage_over_lookup_table("AdamW", TASK_A)(AS_THE_PAPER[:2]))
-    assert advantage_over_small(AS_THE_PAPER) == pytest.approx(-3.0)
-    assert math.isnan(advantage_over_small(AS_THE_PAPER[:2]))
+    assert advantage("AdamW", LOOKUP_TABLE, TASK_A)(AS_THE_PAPER) == pytest.approx(20.0)
+    assert advantage(ADVERSARIAL, LOOKUP_TABLE, TASK_A)(AS_THE_PAPER) == pytest.approx(10.0)
+    assert math.isnan(advantage("AdamW", LOOKUP_TABLE, TASK_A)(AS_THE_PAPER[:2]))
+    assert advantage(ADVERSARIAL, SMALL, TASK_B)(AS_THE_PAPER) == pytest.approx(-3.0)
+    assert math.isnan(advantage(ADVERSARIAL, SMALL, TASK_B)(AS_THE_PAPER[:2]))
     by_name = {claim.name: claim.statistic(AS_THE_PAPER) for claim in (*CLAIMS_1, *CLAIMS_2, *ON_C)}
     assert by_name["adversary-worse-on-a"] == pytest.approx(-10.0)
     assert by_name["adversary-worse-on-c"] == pytest.approx(-10.0)

@@ -17,13 +17,11 @@ from isoloss.results.verdict import Verdict
 
 
 def frame(rule: str, seed: int, trace: float, accuracy: float) -> pl.DataFrame:
-    n = 2
     columns = {"kl_error": 0.001, "trace_error": 0.3, "accuracy_error": 0.04, "accuracy": accuracy}
     sentences = dict.fromkeys(("loss_sentences", "trace_sentences", "accuracy_sentences"), 50)
     constant = {"run": f"{rule}-{seed}", "rule": rule, "seed": seed, "complete": True, "trace": trace}
-    values = {**constant, **columns, **sentences}
     falling = {"step": [10, 20], "loss": [2.0, 1.5], "kl": [0.6, 0.1]}
-    return pl.DataFrame({**falling, **{name: [v] * n for name, v in values.items()}})
+    return pl.DataFrame({**falling, **constant, **columns, **sentences})
 
 
 def runs_of(
@@ -35,15 +33,9 @@ def runs_of(
         noise = generator.random() / 100
         runs += [frame("AdamW", seed, 16.0 + noise, 0.8)]
         runs += [frame(REGULARISED, seed, regularised[0] + noise, regularised[1] + noise)]
-        runs += [
-            frame(
-                rule,
-                seed,
-                16.0 * 2 ** (-slope * by) + noise,
-                0.8 + slope * 0.02 * by + generator.normal() / 60,
-            )
-            for by, rule in enumerate(PEERS, start=1)
-        ]
+        for by, rule in enumerate(PEERS, start=1):
+            accuracy = 0.8 + slope * 0.02 * by + generator.normal() / 60
+            runs.append(frame(rule, seed, 16.0 * 2 ** (-slope * by) + noise, accuracy))
     return runs
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from isoloss.experiments.languages import LanguagePlan
-from isoloss.experiments.shared.language_runs import GPU_LENGTHS, LanguageRuns, ScaleName, laptop_transformers
+from isoloss.experiments.shared.language_runs import GPU_LENGTHS, LanguageRuns, at_scales, laptop_transformers
 from isoloss.experiments.teacher import (
     GivenProse,
     GutenbergBooks,
@@ -112,16 +112,12 @@ TINY_TEACHER = Teacher(
 
 TINY_LANGUAGE = TeacherPlan(TINY_TEACHER, GivenProse(PROSE), words=16)
 
-CAUSAL_LANGUAGE: dict[ScaleName, CausalLanguageRuns] = {
-    "smoke": replace(
-        LAPTOP,
-        language=TINY_LANGUAGE,
-        architectures=students(
-            [PreLayerNormTransformer(laptop_shape(width)) for width in (16, 32)], TINY_LANGUAGE
-        ),
-    ).shrunk(),
-    "laptop": LAPTOP,
-    "night": NIGHT,
-    "gpu": GPU,
-    "paper": PAPER,
-}
+SMOKE = replace(
+    LAPTOP,
+    language=TINY_LANGUAGE,
+    architectures=students(
+        [PreLayerNormTransformer(laptop_shape(width)) for width in (16, 32)], TINY_LANGUAGE
+    ),
+).shrunk()
+
+CAUSAL_LANGUAGE = at_scales(SMOKE, LAPTOP, NIGHT, GPU, PAPER)

@@ -11,7 +11,7 @@ from isoloss.experiments.languages import (
     paper_hmm,
     small_hmm,
 )
-from isoloss.experiments.shared.language_runs import GPU_LENGTHS, LanguageRuns, ScaleName, laptop_transformers
+from isoloss.experiments.shared.language_runs import GPU_LENGTHS, LanguageRuns, at_scales, laptop_transformers
 from isoloss.models.lstm import LSTM, LSTM_LAYERS, LSTM_WIDTHS
 from isoloss.models.transformers import TABLE_3, PreLayerNormTransformer, Shape, laptop_shape
 from isoloss.pretraining.adversarial import Adversarial
@@ -78,16 +78,11 @@ GRAMMAR_GPU = replace(
 """What the paper calls 2M to 41M by BERT's tokens, 0.07M to 25.6M with the language's; without 256, whose
 ten runs would cost half as much as the three of 512."""
 
-GRAMMAR: dict[ScaleName, GrammarRuns] = {
-    "smoke": replace(
-        GRAMMAR_LAPTOP,
-        architectures=tuple(PreLayerNormTransformer(laptop_shape(width)) for width in (16, 32)),
-    ).shrunk(),
-    "laptop": GRAMMAR_LAPTOP,
-    "night": GRAMMAR_NIGHT,
-    "gpu": GRAMMAR_GPU,
-    "paper": GRAMMAR_PAPER,
-}
+GRAMMAR_SMOKE = replace(
+    GRAMMAR_LAPTOP, architectures=tuple(PreLayerNormTransformer(laptop_shape(width)) for width in (16, 32))
+).shrunk()
+
+GRAMMAR = at_scales(GRAMMAR_SMOKE, GRAMMAR_LAPTOP, GRAMMAR_NIGHT, GRAMMAR_GPU, GRAMMAR_PAPER)
 
 HiddenMarkovRuns = LanguageRuns[LanguagePlan, LSTM]
 """LSTMs on the hidden Markov model. Its tasks are the paper's task-6 and task-10 of 16 words, or the states
@@ -128,13 +123,13 @@ HMM_PAPER = HiddenMarkovRuns(
 """A.1, A.4 and A.5. The paper lists widths and depths without saying which go together: in order, as its
 counts of parameters say (see `LSTM`). It gives no steps: here those of the grammar."""
 
-HIDDEN_MARKOV: dict[ScaleName, HiddenMarkovRuns] = {
-    "smoke": replace(HMM_LAPTOP, architectures=(LSTM(8, 2), LSTM(16, 2))).shrunk(),
-    "laptop": HMM_LAPTOP,
-    "night": HMM_NIGHT,
-    "gpu": replace(HMM_PAPER, architectures=HMM_PAPER.architectures[:2], **GPU_LENGTHS),
-    "paper": HMM_PAPER,
-}
+HIDDEN_MARKOV = at_scales(
+    smoke=replace(HMM_LAPTOP, architectures=(LSTM(8, 2), LSTM(16, 2))).shrunk(),
+    laptop=HMM_LAPTOP,
+    night=HMM_NIGHT,
+    gpu=replace(HMM_PAPER, architectures=HMM_PAPER.architectures[:2], **GPU_LENGTHS),
+    paper=HMM_PAPER,
+)
 
 
 Rules = tuple[tuple[str, UpdateRuleSettings], ...]
@@ -236,11 +231,7 @@ say how strong its adversary is: the rules keep their authors' settings, and the
 nats above the language's entropy, untried. Steps and checkpoints are the grammar's.
 """
 
-COMPARED: dict[ScaleName, ComparedRuns] = {
-    "smoke": RULES_SMOKE,
-    "laptop": RULES_LAPTOP,
-    "night": RULES_NIGHT,
-    "gpu": replace(RULES_PAPER, size=2, small=PreLayerNormTransformer(TABLE_3[0]), **GPU_LENGTHS),
-    "paper": RULES_PAPER,
-}
-"""At the scale gpu the largest size with ten seeds, 8.3M, and the smallest, 2.1M, beside it."""
+RULES_GPU = replace(RULES_PAPER, size=2, small=PreLayerNormTransformer(TABLE_3[0]), **GPU_LENGTHS)
+"""The largest size with ten seeds, 8.3M, and the smallest, 2.1M, beside it."""
+
+COMPARED = at_scales(RULES_SMOKE, RULES_LAPTOP, RULES_NIGHT, RULES_GPU, RULES_PAPER)

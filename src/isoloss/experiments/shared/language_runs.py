@@ -20,6 +20,44 @@ ScaleName = Literal["smoke", "laptop", "night", "gpu", "paper"]
 UNJUDGED: ScaleName = "smoke"
 """Its few steps of tiny models show that everything runs, and nothing of what holds."""
 
+Setting = TypeVar("Setting")
+
+
+def at_scales(
+    smoke: Setting, laptop: Setting, night: Setting, gpu: Setting, paper: Setting
+) -> dict[ScaleName, Setting]:
+    """A setting at every scale, by the scale's name."""
+    return {"smoke": smoke, "laptop": laptop, "night": night, "gpu": gpu, "paper": paper}
+
+
+def seeds_of(text: str) -> tuple[int, ...]:
+    """Seeds written as numbers, and as ranges with both of their ends.
+
+    >>> seeds_of("3-5, 8")
+    (3, 4, 5, 8)
+    """
+    ranges = (each.partition("-") for each in text.split(", "))
+    return tuple(seed for first, _, last in ranges for seed in range(int(first), int(last or first) + 1))
+
+
+def seeds_at(
+    smoke: str = "", laptop: str = "", night: str = "", gpu: str = "", paper: str = ""
+) -> dict[ScaleName, tuple[int, ...]]:
+    """An experiment's own seeds at the scales at which it has some, written as for `seeds_of`."""
+    written = at_scales(smoke, laptop, night, gpu, paper)
+    return {scale: seeds_of(text) for scale, text in written.items() if text}
+
+
+def rounds_at(laptop: str = "", night: str = "") -> dict[ScaleName, tuple[tuple[int, ...], ...]]:
+    """The seeds of one round of runs after the other at the scales that have results.
+
+    >>> rounds_at(laptop="1-2; 1-2, 4")
+    {'laptop': ((1, 2), (1, 2, 4))}
+    """
+    written: tuple[tuple[ScaleName, str], ...] = (("laptop", laptop), ("night", night))
+    return {scale: tuple(map(seeds_of, text.split("; "))) for scale, text in written if text}
+
+
 GPU_LENGTHS: dict[str, Any] = {
     "steps": 12_000,
     "checkpoint_steps": log_spaced_steps(3_000, 12_000, per_doubling=3),

@@ -12,7 +12,7 @@ from isoloss.corpora.labelled_texts import GivenTask, LabelledTexts, Shares, Tas
 from isoloss.corpora.prepared_corpus import CorpusRequest
 from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
 from isoloss.experiments.planned_run import CorpusPlan
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.language_runs import at_scales, seeds_at
 from isoloss.experiments.shared.real_text import CorpusRuns, RealTextRuns, TextSizes
 from isoloss.measurements.fine_tuning import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
@@ -83,41 +83,34 @@ NIGHT = replace(
 _BERT_WORDS = 30_519
 """Of the 30,522 tokens of bert-large-uncased all but [PAD], [CLS] and [MASK]."""
 
+_OPEN_WEB_TEXT = CorpusRequest(
+    HubDataSet("Skylion007/openwebtext", revision=PARQUET),
+    NamedTokenizer("bert-large-uncased"),
+    validation_share=0.005,
+)
+_BOOK_CORPUS = replace(
+    _OPEN_WEB_TEXT, source=HubDataSet("bookcorpus/bookcorpus", revision=PARQUET), across_documents=True
+)
+
+_ON_OPEN_WEB_TEXT = CorpusRuns(
+    language=CorpusPlan(_OPEN_WEB_TEXT, _BERT_WORDS),
+    tasks=(),
+    architectures=(PreLayerNormTransformer(TABLE_4[3]),),
+    objective=ManyMasksObjective(replacement=BertReplacement(_BERT_WORDS)),
+    update_rule=AdamW(warm_up_steps=5000),
+    batch_size=4096,
+    steps=1_400_000,
+    checkpoint_steps=tuple(range(200_000, 1_400_001, 200_000)),
+    saturated_from=400_000,
+    compute=Compute(micro_batch=512),
+)
+
 PAPER = RealTextRuns(
-    followed=CorpusRuns(
-        language=CorpusPlan(
-            CorpusRequest(
-                HubDataSet("Skylion007/openwebtext", revision=PARQUET),
-                NamedTokenizer("bert-large-uncased"),
-                validation_share=0.005,
-            ),
-            _BERT_WORDS,
-        ),
-        tasks=(),
-        architectures=(PreLayerNormTransformer(TABLE_4[3]),),
-        objective=ManyMasksObjective(replacement=BertReplacement(_BERT_WORDS)),
-        update_rule=AdamW(warm_up_steps=5000),
-        batch_size=4096,
-        steps=1_400_000,
-        checkpoint_steps=tuple(range(200_000, 1_400_001, 200_000)),
-        saturated_from=400_000,
-        compute=Compute(micro_batch=512),
-    ),
-    compared=CorpusRuns(
-        language=CorpusPlan(
-            CorpusRequest(
-                HubDataSet("bookcorpus/bookcorpus", revision=PARQUET),
-                NamedTokenizer("bert-large-uncased"),
-                validation_share=0.005,
-                across_documents=True,
-            ),
-            _BERT_WORDS,
-        ),
-        tasks=(),
+    followed=_ON_OPEN_WEB_TEXT,
+    compared=replace(
+        _ON_OPEN_WEB_TEXT,
+        language=CorpusPlan(_BOOK_CORPUS, _BERT_WORDS),
         architectures=(PreLayerNormTransformer(Shape(1024, 16, 24, 4096)),),
-        objective=ManyMasksObjective(replacement=BertReplacement(_BERT_WORDS)),
-        update_rule=AdamW(warm_up_steps=5000),
-        batch_size=4096,
         steps=120_000,
         checkpoint_steps=log_spaced_steps(15_000, 120_000, per_doubling=2),
         saturated_from=60_000,
@@ -223,13 +216,7 @@ SMOKE = RealTextRuns(
     ),
 )
 
-SEEDS: dict[ScaleName, tuple[int, ...]] = {"night": tuple(range(311, 323)), "gpu": (301, 302, 303)}
+SEEDS = seeds_at(night="311-322", gpu="301-303")
 """In place of the scale's."""
 
-REAL_TEXT: dict[ScaleName, RealTextRuns] = {
-    "smoke": SMOKE,
-    "laptop": LAPTOP,
-    "night": NIGHT,
-    "gpu": GPU,
-    "paper": PAPER,
-}
+REAL_TEXT = at_scales(SMOKE, LAPTOP, NIGHT, GPU, PAPER)

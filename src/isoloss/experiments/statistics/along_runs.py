@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from isoloss.experiments.statistics.rank_correlation import complete_rows
+from isoloss.experiments.statistics.rank_correlation import Advantage, complete_rows
 from isoloss.experiments.statistics.seed_bootstrap import (
     Frames,
     Statistic,
@@ -122,6 +122,22 @@ class Slope:
         """See the class; nan for fewer than two checkpoints."""
         over, of = complete_rows(runs, (self.over.column, self.of.column))
         return theil_sen_slope(self.over.scale(over), self.of.scale(of))
+
+
+@dataclass(frozen=True)
+class Last:
+    """A column at the last checkpoint that has it, on its scale; nan without one."""
+
+    of: Scaled
+
+    def __call__(self, runs: Frames) -> float:
+        (values,) = complete_rows(runs, (self.of.column,))
+        return float(self.of.scale(values)[-1]) if len(values) else float("nan")
+
+
+def mean_gain(of: str, over: str) -> MeanWithinRuns:
+    """Mean over runs of a share at the last checkpoint, less another share there, in percentage points."""
+    return MeanWithinRuns(Advantage(Last(in_points(of)), Last(in_points(over))))
 
 
 @dataclass(frozen=True)

@@ -115,13 +115,6 @@ def falling(losses: StepCurve) -> StepCurve:
     return replace(losses, estimates=tuple(replace(estimate, value=value) for estimate, value in estimates))
 
 
-def pairs_at_same_loss(runs: Sequence[pl.DataFrame], rule: str, reference: str) -> Iterator[SameLoss]:
-    """Each run of `rule` with the reference run of its seed; those without a common loss are left out."""
-    for run, beside in _pairs(runs, rule, reference):
-        if found := at_same_loss(run, beside):
-            yield found
-
-
 def _pairs(runs: Frames, rule: str, reference: str) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """Each run of `rule` with the reference run of its seed, where there is one."""
     named = [(run, *rule_and_seed(run)) for run in runs]
@@ -195,14 +188,22 @@ def rows_at_same_loss(
 ) -> pl.DataFrame:
     """Two rows per pair: a rule's run and the reference run of its seed, each where it has the pair's loss.
 
+    Pairs without a common loss are left out.
+
     `against` is the rule of the pair, also in the reference's row; `step` lies between two checkpoints in
     general. Each of `columns` comes with its standard error.
     """
     schema = ROWS | {name: pl.Float64 for column in columns for name in (column, f"{column}_error")}
     runs = table.filter("complete", pl.col("step").is_not_null()) if "step" in table.columns else table
     frames = runs.partition_by("run", maintain_order=True) if not runs.is_empty() else []
-    pairs = [(rule, pair) for rule in rules for pair in pairs_at_same_loss(frames, rule, reference)]
-    return pl.DataFrame([row for pair in pairs for row in _rows(*pair, columns)], schema=schema)
+    rows = [
+        row
+        for rule in rules
+        for run, beside in _pairs(frames, rule, reference)
+        if (pair := at_same_loss(run, beside)) is not None
+        for row in _rows(rule, pair, columns)
+    ]
+    return pl.DataFrame(rows, schema=schema)
 
 
 def _rows(rule: str, pair: SameLoss, columns: Sequence[str]) -> list[dict[str, object]]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,14 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import BY_SEED, KL
 from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.scale import Scale, grammar_runs
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.language_runs import rounds_at
+from isoloss.experiments.statistics.along_runs import Among, mean_gain
 from isoloss.experiments.statistics.same_loss import percentage_points
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.linear_probe import released_probe
 from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.panels import Axis, Categories, Panel
-from isoloss.pretraining.descent import AdamW
-from isoloss.pretraining.other_optimisers import SOAP
 from isoloss.results.verdict import within
 
 TEXT, MASKS, DECAY = "the text's", "15 % masks, five copies", "linear decay"
@@ -32,25 +31,10 @@ SCHEDULE = "its whole schedule"
 COPIES = 5
 
 
-@dataclass(frozen=True)
-class ReleasedSchedule:
-    """The pipeline's learning rate, steps and warm-up; the rate then falls linearly to 0."""
-
-    learning_rate: float
-    steps: int
-    warm_up_steps: int
-
-    def rule(self, rule: AdamW | SOAP) -> AdamW | SOAP:
-        """The text's rule with this schedule."""
-        rate, warm_up = self.learning_rate, self.warm_up_steps
-        return replace(rule, learning_rate=rate, warm_up_steps=warm_up, decay="linear")
-
-
-SCHEDULES: dict[ScaleName, ReleasedSchedule] = {
-    "gpu": ReleasedSchedule(5e-4, 25_000, 3_333),
-    "paper": ReleasedSchedule(5e-4, 25_000, 3_333),
-}
-"""Where batches are the paper's, so that its numbers mean what they do there."""
+WITH_SCHEDULE = ("gpu", "paper")
+"""The scales whose batches are the paper's, so that the schedule's numbers mean what they do there."""
+RELEASED_RATE, RELEASED_STEPS, RELEASED_WARM_UP = 5e-4, 25_000, 3_333
+"""The pipeline's schedule; after the warm-up the rate falls linearly to 0."""
 OWN = "the released code does this; the text does not say whether it matters"
 
 
@@ -67,13 +51,6 @@ def gain_of_choice(choice: str) -> Statistic:
         return float(np.mean(gains)) if gains else math.nan
 
     return statistic
-
-
-def gain_of_probe(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over the text's runs of final accuracy with the released probe, minus that with the text's."""
-    text = [run for run in runs if run[CHOICE][0] == TEXT]
-    gains = [percentage_points(run[RELEASED][-1], run[ACCURACY][-1]) for run in text]
-    return float(np.mean(gains)) if gains else math.nan
 
 
 def _changes_little(name: str, sentence: str, measure: str, statistic: Statistic) -> Claim:
@@ -106,7 +83,7 @@ CLAIMS = (
         "released-probe-changes-little",
         "Probing as in the released code rather than as in the paper's text hardly changes accuracy.",
         "mean over seeds of accuracy at the last step, the released probe's minus the text's",
-        gain_of_probe,
+        Among(CHOICE, TEXT, mean_gain(RELEASED, over=ACCURACY)),
     ),
 )
 
@@ -147,7 +124,7 @@ def ablations(scale: Scale) -> Experiment:
             "without naming the choice behind it.",
         ),
         runs=_runs(scale, probe, released),
-        claims=(*CLAIMS, SCHEDULE_CLAIM) if scale.name in SCHEDULES else CLAIMS,
+        claims=(*CLAIMS, SCHEDULE_CLAIM) if scale.name in WITH_SCHEDULE else CLAIMS,
         panels=_panels,
         paper_numbers=(("of each choice", "none"),),
     )
@@ -163,10 +140,20 @@ def _runs(scale: Scale, probe: AccuracyQuantity, released: AccuracyQuantity) -> 
         ("masks", MASKS, {"objective": ManyMasksObjective(copies=COPIES)}),
         ("decay", DECAY, {"update_rule": replace(grammar.update_rule, decay="linear")}),
     )
-    if schedule := SCHEDULES.get(scale.name):
-        ends = {"steps": schedule.steps, "checkpoint_steps": (schedule.steps,), "saturated_from": 1}
-        at_end = measured_at((schedule.steps,), scale.sizes.loss(), probe, released)
-        changed = {"update_rule": schedule.rule(grammar.update_rule), "measured": at_end, **ends}
+    if scale.name in WITH_SCHEDULE:
+        end = (RELEASED_STEPS,)
+        changed = {
+            "update_rule": replace(
+                grammar.update_rule,
+                learning_rate=RELEASED_RATE,
+                warm_up_steps=RELEASED_WARM_UP,
+                decay="linear",
+            ),
+            "measured": measured_at(end, scale.sizes.loss(), probe, released),
+            "steps": RELEASED_STEPS,
+            "checkpoint_steps": end,
+            "saturated_from": 1,
+        }
         choices = (*choices, ("schedule", SCHEDULE, changed))
     return tuple(
         replace(run, name=f"{name}-seed-{run.seed}", labels=((CHOICE, choice),), **changed)
@@ -193,5 +180,5 @@ def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
 EXPERIMENT = Design(
     ablations,
     registered="6e0939cbec00d4abbc5976da5a47bb2bfecf347b",
-    earlier_seeds={"laptop": ((111, 112, 113, 114, 115),)},
+    earlier_seeds=rounds_at(laptop="111-115"),
 )

@@ -22,7 +22,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import AdamWSchedule, Schedule, checkpoint_steps, first_step
 from isoloss.experiments.shared.claims import premise_of_loss
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.language_runs import at_scales, rounds_at, seeds_at
 from isoloss.experiments.suite.drift_limits import changed, limit_panels
 from isoloss.measurements.on_sentences.traces import RootFisherQuantity
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
@@ -118,11 +118,10 @@ class AdamWClockRuns:
 
     Every schedule has its checkpoints at the same `times` t = α²k / 4. One of the schedules is modified in
     one respect at a time to see where the clock fails, on the first `variant_seeds` of the seeds. `sgd` runs
-    beside them up to `sgd_time`. `seeds` are new ones: those of the drift have been looked at.
+    beside them up to `sgd_time`.
     """
 
     width: int
-    seeds: tuple[int, ...]
     schedules: tuple[AdamWSchedule, ...]
     times: tuple[float, ...]
     changed: AdamWSchedule
@@ -196,7 +195,6 @@ def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
 
 SMOKE = AdamWClockRuns(
     width=16,
-    seeds=(3, 4),
     schedules=(AdamWSchedule(4e-3, 8), AdamWSchedule(4e-3, 16)),
     times=(4e-5, 8e-5),
     changed=AdamWSchedule(4e-3, 8),
@@ -207,7 +205,6 @@ SMOKE = AdamWClockRuns(
 
 LAPTOP = AdamWClockRuns(
     width=32,
-    seeds=(151, 152, 153, 154, 155),
     schedules=tuple(starmap(AdamWSchedule, ((1e-3, 32), (2e-3, 128), (4e-3, 512), (4e-3, 1024)))),
     times=(1e-3, 2e-3, 4e-3),
     changed=AdamWSchedule(4e-3, 512),
@@ -217,14 +214,11 @@ LAPTOP = AdamWClockRuns(
 )
 """Batches thirty-twofold and α² sixteenfold apart, and SGD for the same fall of the trace; docs/pilots.md."""
 
-NIGHT = replace(
-    LAPTOP, seeds=tuple(range(211, 221)), times=(*LAPTOP.times, 8e-3), sgd_time=0.1, variant_seeds=3
-)
+NIGHT = replace(LAPTOP, times=(*LAPTOP.times, 8e-3), sgd_time=0.1, variant_seeds=3)
 """Twice as long."""
 
 PAPER = AdamWClockRuns(
     width=512,
-    seeds=(21, 22, 23),
     schedules=tuple(starmap(AdamWSchedule, ((1e-3, 256), (1e-3, 1024), (2e-3, 1024), (2e-3, 4096)))),
     times=(1e-3, 2e-3, 4e-3),
     changed=AdamWSchedule(2e-3, 1024),
@@ -233,13 +227,7 @@ PAPER = AdamWClockRuns(
 )
 """No pilot has been run at this scale."""
 
-AT: dict[ScaleName, AdamWClockRuns] = {
-    "smoke": SMOKE,
-    "laptop": LAPTOP,
-    "night": NIGHT,
-    "gpu": replace(PAPER, width=128),
-    "paper": PAPER,
-}
+AT = at_scales(SMOKE, LAPTOP, NIGHT, replace(PAPER, width=128), PAPER)
 
 
 def adamw_clock(scale: Scale, settings: AdamWClockRuns) -> Experiment:
@@ -248,8 +236,8 @@ def adamw_clock(scale: Scale, settings: AdamWClockRuns) -> Experiment:
     root = RootFisherQuantity(sizes.trace_sentences, sizes.seed + 2)
     quantities = (sizes.loss(), sizes.trace(), root)
     grammar, width = scale.grammar, (settings.width,)
-    few = settings.seeds[: settings.variant_seeds]
-    started = branched_runs(grammar, width, settings.seeds, settings.branches, quantities, (sizes.loss(),))
+    few = scale.seeds[: settings.variant_seeds]
+    started = branched_runs(grammar, width, scale.seeds, settings.branches, quantities, (sizes.loss(),))
     return Experiment(
         name="adamw-clock",
         question=Question.THEORY,
@@ -275,7 +263,9 @@ def adamw_clock(scale: Scale, settings: AdamWClockRuns) -> Experiment:
 EXPERIMENT = Design(
     lambda scale: adamw_clock(scale, AT[scale.name]),
     registered="7f9158ff015f95700c67d4b2bcc4b645f9fc7840",
-    earlier_seeds={"laptop": ((121, 122, 123, 124, 125),)},
+    # New ones: those of the drift have been looked at.
+    seeds=seeds_at(smoke="3-4", laptop="151-155", night="211-220", gpu="21-23", paper="21-23"),
+    earlier_seeds=rounds_at(laptop="121-125"),
     takes_a_language=True,
     picture=Picture(
         "clock", "Trace of the Hessian and sum of the roots of its diagonal over the time of AdamW's drift"

@@ -14,6 +14,7 @@ from isoloss.experiments.figures import ACCURACY, KL, TRACE, over_steps
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import later_is_better, later_is_flatter
+from isoloss.experiments.shared.language_runs import rounds_at
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, Among
 from isoloss.experiments.statistics.same_loss import percentage_points
 from isoloss.experiments.statistics.seed_bootstrap import once_per_frames
@@ -138,6 +139,6 @@ def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
 EXPERIMENT = Design(
     causal_objective,
     registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
-    earlier_seeds={"laptop": ((111, 112, 113, 114, 115),)},
+    earlier_seeds=rounds_at(laptop="111-115"),
     headline="causal-later-is-better",
 )

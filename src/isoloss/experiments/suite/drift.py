@@ -24,7 +24,7 @@ from isoloss.experiments.languages import ReadyLanguage, second_grammar, third_g
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import STABLE_RATE, RelativeSchedule
 from isoloss.experiments.shared.claims import premise_of_loss
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.language_runs import at_scales, rounds_at, seeds_at
 from isoloss.experiments.statistics.along_runs import MedianOverSeeds
 from isoloss.results.verdict import Region, above, below, within
 
@@ -46,7 +46,6 @@ CLAIMS = (
     ),
     Claim(
         name="trace-falls",
-        answers=Question.THEORY,
         sentence="The trace of the Hessian falls along SGD.",
         paper="“a clear decreasing trend” (Section 4; no number given)",
         measure="mean over schedules of the median of log2(trace at the start / at the last checkpoint)",
@@ -57,7 +56,6 @@ CLAIMS = (
     ),
     Claim(
         name="one-clock",
-        answers=Question.THEORY,
         sentence="Runs of all learning rates and batches lie on one curve over τ = η²k / 4B.",
         paper=NO_CLOCK,
         measure=(
@@ -71,7 +69,6 @@ CLAIMS = (
     ),
     Claim(
         name="rate-exponent",
-        answers=Question.THEORY,
         sentence="The number of steps to a given fall of the trace scales roughly as η^-2.",
         paper=NO_CLOCK,
         measure=f"a {POWERS} of a seed reach, and to all of it; median over seeds",
@@ -82,7 +79,6 @@ CLAIMS = (
     ),
     Claim(
         name="batch-exponent",
-        answers=Question.THEORY,
         sentence=(
             "At a given learning rate, the number of steps to a given fall of the trace scales roughly as B."
         ),
@@ -131,7 +127,6 @@ CLAIMS = (
     ),
     Claim(
         name="no-noise-no-fall",
-        answers=Question.THEORY,
         sentence="Without gradient noise the trace hardly falls.",
         paper="the drift is the gradient noise's (Theorem 3.3; no number given)",
         measure=(
@@ -145,7 +140,6 @@ CLAIMS = (
     ),
     Claim(
         name="excess-loss",
-        answers=Question.THEORY,
         sentence="Gradient noise adds η Tr H / 4B to the loss.",
         paper="none: what a quadratic loss and noise of covariance H / B give",
         measure=(
@@ -220,13 +214,7 @@ PAPER = replace(
 """The paper's rate and batch (B.2: 1e-3 and 4,096) reach τ = 7e-6 in its 120,000 steps. No pilot has been run
 at this scale."""
 
-AT: dict[ScaleName, DriftRuns] = {
-    "smoke": SMOKE,
-    "laptop": LAPTOP,
-    "night": NIGHT,
-    "gpu": replace(PAPER, widths=(128, 192)),
-    "paper": PAPER,
-}
+AT = at_scales(SMOKE, LAPTOP, NIGHT, replace(PAPER, widths=(128, 192)), PAPER)
 
 
 def drift(scale: Scale, settings: DriftRuns) -> Experiment:
@@ -269,11 +257,8 @@ EXPERIMENT = Design(
         "schedules that are past that fall at their first checkpoint; of the shipped runs none is."
     ),
     registered="b3601f09ccc695dac1eb841d72f4768839fe710a",
-    seeds={"laptop": tuple(range(651, 657)), "night": tuple(range(751, 771))},
-    earlier_seeds={
-        "laptop": ((111, 112, 113, 114, 115), (171, 172, 173, 174, 175)),
-        "night": (tuple(range(241, 251)), tuple(range(251, 261))),
-    },
+    seeds=seeds_at(laptop="651-656", night="751-770"),
+    earlier_seeds=rounds_at(laptop="111-115; 171-175", night="241-250; 251-260"),
     takes_a_language=True,
     picture=Picture("clock-grammar-32", "Trace of the Hessian over the drift's time"),
     headline="one-clock",

@@ -21,7 +21,13 @@ from isoloss.experiments.experiment_result import judged_runs
 from isoloss.experiments.languages import ReadyLanguage, unchosen_grammar
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import RelativeSchedule, checkpoint_steps
-from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers, width_of
+from isoloss.experiments.shared.language_runs import (
+    at_scales,
+    laptop_transformers,
+    rounds_at,
+    seeds_at,
+    width_of,
+)
 from isoloss.models.transformers import TABLE_3, PreLayerNormTransformer
 from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.panels import Axis, Categories, Colour, Panel, Table
@@ -229,19 +235,15 @@ LARGE = replace(
 )
 """No pilot has been run at this scale."""
 
-AT: dict[ScaleName, OverGrammars] = {
-    "smoke": SMOKE,
-    "laptop": LAPTOP,
-    "night": replace(LAPTOP, grammars=tuple(range(2001, 2021))),
-    "gpu": replace(LARGE, architectures=(PreLayerNormTransformer(TABLE_3[1]),)),
-    "paper": LARGE,
-}
+NIGHT = replace(LAPTOP, grammars=tuple(range(2001, 2021)))
+GPU = replace(LARGE, architectures=(PreLayerNormTransformer(TABLE_3[1]),))
+AT = at_scales(SMOKE, LAPTOP, NIGHT, GPU, LARGE)
 
 EXPERIMENT = Design(
     lambda scale: drift_grammars(scale, AT[scale.name]),
     registered="763982595265c7d1bf528799a760953b32d49252",
-    seeds={"laptop": tuple(range(891, 896)), "night": tuple(range(561, 571))},
-    earlier_seeds={"laptop": ((551, 552, 553, 554, 555),)},
+    seeds=seeds_at(laptop="891-895", night="561-570"),
+    earlier_seeds=rounds_at(laptop="551-555"),
     picture=Picture("exponents", "Exponents of the steps to a fall of the trace, on ten random grammars"),
     headline="one-clock",
     findings=lambda table: (standing(by_grammar(table)),),

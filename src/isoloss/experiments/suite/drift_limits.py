@@ -25,7 +25,7 @@ from isoloss.experiments.drift_statistics import MODEL, AnyClock, with_start
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Clock, Schedule, checkpoint_steps
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.language_runs import at_scales, rounds_at, seeds_at
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
 from isoloss.results.verdict import Verdict, below
 
@@ -198,13 +198,8 @@ def _panel(varied: str, means: pl.DataFrame, found: pl.DataFrame, time: Axis) ->
 LIMIT_SEEDS = 3
 """Number of seeds."""
 
-CHANGED: dict[ScaleName, Schedule] = {
-    "smoke": Schedule(0.4, 8),
-    "laptop": Schedule(0.2, 32),
-    "night": Schedule(0.2, 32),
-    "gpu": Schedule(0.2, 256),
-    "paper": Schedule(0.2, 256),
-}
+FOR_LAPTOPS, FOR_CARDS = Schedule(0.2, 32), Schedule(0.2, 256)
+CHANGED = at_scales(Schedule(0.4, 8), FOR_LAPTOPS, FOR_LAPTOPS, FOR_CARDS, FOR_CARDS)
 """The schedule that the variants differ from."""
 
 
@@ -265,19 +260,13 @@ PAPER = DriftRuns(
 )
 """No pilot has been run at this scale."""
 
-SETTINGS: dict[ScaleName, DriftRuns] = {
-    "smoke": SMOKE,
-    "laptop": LAPTOP,
-    "night": NIGHT,
-    "gpu": replace(PAPER, widths=(128,)),
-    "paper": PAPER,
-}
+SETTINGS = at_scales(SMOKE, LAPTOP, NIGHT, replace(PAPER, widths=(128,)), PAPER)
 
 
 EXPERIMENT = Design(
     lambda scale: drift_limits(scale, SETTINGS[scale.name]),
-    seeds={"night": (251, 252, 253)},
-    earlier_seeds={"laptop": ((111, 112, 113),), "night": ((241, 242, 243),)},
+    seeds=seeds_at(night="251-253"),
+    earlier_seeds=rounds_at(laptop="111-113", night="241-243"),
     takes_a_language=True,
     picture=Picture(
         "limit-learning-rate",

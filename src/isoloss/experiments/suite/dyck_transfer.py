@@ -13,8 +13,9 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import KL, TRACE, loss_bars, trace_bars
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import WHY_PAPER_WINDOW, gap_at_the_end, premise_of_loss
+from isoloss.experiments.shared.language_runs import rounds_at
+from isoloss.experiments.statistics.across_models import DoublingsApart, PerDoubling
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_doublings
-from isoloss.experiments.statistics.within_groups import DoublingsApart, PerDoubling
 from isoloss.panels import Axis, Colour, Dots, Panel
 from isoloss.results.verdict import above, below
 
@@ -159,6 +160,19 @@ def dyck_transfer(scale: Scale, settings: DyckRuns) -> Experiment:
     )
 
 
+def count_error_axes(samples: Sequence[int]) -> tuple[Axis, ...]:
+    """The error of heads fitted on so many strings, on an axis each."""
+    return tuple(
+        Axis(
+            f"count_error_{n}",
+            f"squared error in g* from {n} strings, over its variance",
+            f"count_error_{n}_error",
+            logarithmic=True,
+        )
+        for n in samples
+    )
+
+
 def _panels(table: pl.DataFrame, scale: Scale, settings: DyckRuns) -> tuple[Panel, ...]:
     if ERROR not in table.columns:
         return ()
@@ -167,15 +181,7 @@ def _panels(table: pl.DataFrame, scale: Scale, settings: DyckRuns) -> tuple[Pane
         f"{loss_bars(scale.sizes)}{trace_bars(scale.sizes)}Bars of the error: one standard error of the "
         f"median over {settings.draws} samples of strings. "
     )
-    by_strings = tuple(
-        Axis(
-            f"count_error_{n}",
-            f"squared error in g* from {n} strings, over its variance",
-            f"count_error_{n}_error",
-            logarithmic=True,
-        )
-        for n in settings.samples
-    )
+    by_strings = count_error_axes(settings.samples)
     first = table.filter(pl.col("step") == 1)
     untrained = "".join(
         f" {100 * float(first[axis.column].to_numpy().mean()):.2g} % from {n} strings;"
@@ -205,10 +211,7 @@ def _panels(table: pl.DataFrame, scale: Scale, settings: DyckRuns) -> tuple[Pane
 EXPERIMENT = Design(
     lambda scale: dyck_transfer(scale, AT[scale.name]),
     registered="2fbc558bfe4961e9b03f48c5524cbda04a4d3b36",
-    earlier_seeds={
-        "laptop": (tuple(range(141, 146)),),
-        "night": (tuple(range(231, 241)), tuple(range(261, 271))),
-    },
+    earlier_seeds=rounds_at(laptop="141-145", night="231-240; 261-270"),
     picture=Picture(
         "transfer", "Error in counting brackets over the trace of transformers trained on Dyck strings"
     ),

@@ -21,8 +21,8 @@ from isoloss.experiments.figures import (
 )
 from isoloss.experiments.planned_run import MeasuredAt, measured_at
 from isoloss.experiments.scale import FRESH_SEEDS, STANDARDISED, MeasurementSizes, Scale, grammar_runs
-from isoloss.experiments.shared.figure_1_claims import FIGURE_1, FIGURE_1_WITH_FEW_SEEDS
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.claims import FIGURE_1, FIGURE_1_WITH_FEW_SEEDS
+from isoloss.experiments.shared.language_runs import rounds_at, seeds_at
 from isoloss.measurements.references import TaskReference
 from isoloss.panels import Axis, Dots, Lines, Panel
 
@@ -178,26 +178,17 @@ def _reference(table: pl.DataFrame) -> str:
     return f"{', '.join(references)}. ".capitalize() if references else ""
 
 
-SEEDS: dict[ScaleName, tuple[int, ...]] = {**FRESH_SEEDS, "laptop": tuple(range(743, 749))}
+SEEDS = {**FRESH_SEEDS, **seeds_at(laptop="743-748")}
 
 EXPERIMENT = Design(
     figure_1,
     registered="00d36cb680a6b816bc1a88b780393a6d98b89d91",
     seeds=SEEDS,
     headline="later-is-better",
-    earlier_seeds={
-        "laptop": (
-            tuple(range(111, 116)),
-            tuple(range(171, 176)),
-            tuple(range(621, 626)),
-            tuple(range(631, 636)),
-            tuple(range(421, 428)),
-            tuple(range(881, 888)),
-            tuple(range(736, 743)),
-            tuple(range(146, 150)),
-        ),
-        "night": (tuple(range(201, 211)), tuple(range(241, 251))),
-    },
+    earlier_seeds=rounds_at(
+        laptop="111-115; 171-175; 621-625; 631-635; 421-427; 881-887; 736-742; 146-149",
+        night="201-210; 241-250",
+    ),
     takes_a_language=True,
     needs_room=True,
     picture=Picture("steps", "Loss, trace of the Hessian and accuracy over pre-training steps"),

@@ -6,7 +6,8 @@ from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.figure_1_claims import FIGURE_1, OF_TYPICAL_RUNS, OPEN_WITH_FEW_SEEDS
+from isoloss.experiments.shared.claims import FIGURE_1, OF_TYPICAL_RUNS, OPEN_WITH_FEW_SEEDS
+from isoloss.experiments.shared.language_runs import seeds_at
 from isoloss.experiments.suite.figure_1 import after_saturation
 
 TASK = "prefix-8"
@@ -38,7 +39,7 @@ def figure_1_decided(scale: Scale) -> Experiment:
 EXPERIMENT = Design(
     figure_1_decided,
     registered="a2c324525d400173d592cf5543066c890f6cce12",
-    seeds={"laptop": tuple(range(571, 578)), "night": tuple(range(581, 601))},
+    seeds=seeds_at(laptop="571-577", night="581-600"),
     picture=Picture("steps", "Loss, trace and accuracy over pre-training steps, where labels are decided"),
     headline="later-is-better",
 )

@@ -22,6 +22,7 @@ from isoloss.experiments.figures import (
 )
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.shared.claims import kl_is_constant_within_runs, later_is_better, premise_of_loss
+from isoloss.experiments.shared.language_runs import rounds_at
 from isoloss.experiments.statistics.along_runs import IMPROVEMENT, RANGE_OF_KL, RANGE_OF_LOSS
 from isoloss.experiments.statistics.rank_correlation import PartialSlope
 from isoloss.panels import Lines, Panel
@@ -119,18 +120,10 @@ EXPERIMENT = Design(
     figure_2,
     registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
-    earlier_seeds={
-        "laptop": (
-            tuple(range(111, 116)),
-            (*range(111, 116), *range(161, 166)),
-            (*range(161, 166), *range(171, 176)),
-        ),
-        "night": (
-            tuple(range(201, 211)),
-            (*range(201, 211), *range(241, 251)),
-            (*range(241, 251), *range(271, 289)),
-        ),
-    },
+    earlier_seeds=rounds_at(
+        laptop="111-115; 111-115, 161-165; 161-165, 171-175",
+        night="201-210; 201-210, 241-250; 241-250, 271-288",
+    ),
     caution=NO_ROOM.format(points=7),
     picture=Picture("pcfg-c", "Loss and accuracy over pre-training steps"),
     of_the_paper=True,

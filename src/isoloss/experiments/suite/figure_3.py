@@ -1,8 +1,5 @@
 """Figures 3 and 8: at the same pre-training loss, larger models do better, on every task."""
 
-from collections.abc import Sequence
-
-import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
@@ -28,15 +25,21 @@ from isoloss.experiments.figures import (
 )
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.shared.claims import premise_of_loss, sizes_end_at_equal_kl
-from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_points
-from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, percentage_points
-from isoloss.experiments.statistics.sizes import (
+from isoloss.experiments.shared.language_runs import rounds_at
+from isoloss.experiments.statistics.across_models import (
     GapBetweenWidths,
     GapBetweenWidthsInDoublings,
     OfNarrowest,
     SlopeOverSizes,
     saturated_width,
 )
+from isoloss.experiments.statistics.along_runs import (
+    MeanWithinRuns,
+    divergence_over_entropy,
+    in_points,
+    mean_gain,
+)
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.panels import Axis, Lines, Mark, Panel
 from isoloss.results.verdict import above, within
 
@@ -160,15 +163,10 @@ def projection_changes_little(task: ShownTask) -> Claim:
         measure="mean over runs of projected minus plain accuracy at the last checkpoint",
         unit="percentage points",
         claimed=within(1.0),
-        statistic=task.statistic(gain_by_projection),
+        statistic=task.statistic(mean_gain(PROJECTED, over="accuracy")),
         kind="premise",
         reason="a fraction of the gain with size in the paper, 2.0 to 6.9 points",
     )
-
-
-def gain_by_projection(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over runs of final accuracy with projected minus all features, in percentage points."""
-    return float(np.mean([percentage_points(run[PROJECTED][-1], run["accuracy"][-1]) for run in runs]))
 
 
 def smallest_is_near_the_distribution(task: ShownTask) -> Claim:
@@ -212,18 +210,10 @@ EXPERIMENT = Design(
     figure_3,
     registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
-    earlier_seeds={
-        "laptop": (
-            tuple(range(111, 116)),
-            (*range(111, 116), *range(161, 166)),
-            (*range(161, 166), *range(171, 176)),
-        ),
-        "night": (
-            tuple(range(201, 211)),
-            (*range(201, 211), *range(241, 251)),
-            (*range(201, 211), *range(241, 251), *range(271, 289)),
-        ),
-    },
+    earlier_seeds=rounds_at(
+        laptop="111-115; 111-115, 161-165; 161-165, 171-175",
+        night="201-210; 201-210, 241-250; 201-210, 241-250, 271-288",
+    ),
     caution=NO_ROOM.format(points=7),
     picture=Picture("hmm-10", "Loss and accuracy over widths, on sentences of an HMM"),
     of_the_paper=True,

@@ -10,7 +10,7 @@ from isoloss.experiments.figures import ShownTask, grammar_task, hidden_state_ta
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.claims import flatter_is_better_at_one_kl, later_is_better, later_is_flatter
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.language_runs import at_scales, rounds_at
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, IMPROVEMENT_BY_FLATTENING
 from isoloss.experiments.statistics.rank_correlation import PartialSlope
 from isoloss.experiments.suite.figure_2 import kl_is_constant_over_steps, loss_is_constant_over_steps
@@ -69,13 +69,7 @@ GPU = Descents(grammar=_GPU, hidden_markov=replace(_GPU, width=256))
 """The paper's rate and batch would cause no visible drift (η²k/4B = 7e-7); these drift as long as the
 laptop's, with batches half as large as could be, to take half the sentences."""
 
-DESCENTS: dict[ScaleName, Descents] = {
-    "smoke": SMOKE,
-    "laptop": LAPTOP,
-    "night": NIGHT,
-    "gpu": GPU,
-    "paper": PAPER,
-}
+DESCENTS = at_scales(SMOKE, LAPTOP, NIGHT, GPU, PAPER)
 
 
 def drift_in_words(descent: DescentRuns) -> str:
@@ -178,15 +172,9 @@ EXPERIMENT = Design(
     lambda scale: figure_4(scale, DESCENTS[scale.name]),
     registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
-    earlier_seeds={
-        "laptop": (tuple(range(111, 116)), tuple(range(171, 176))),
-        "night": (
-            tuple(range(201, 211)),
-            (*range(201, 211), *range(241, 251)),
-            (*range(201, 211), *range(251, 267)),
-            (*range(201, 211), *range(351, 391)),
-        ),
-    },
+    earlier_seeds=rounds_at(
+        laptop="111-115; 171-175", night="201-210; 201-210, 241-250; 201-210, 251-266; 201-210, 351-390"
+    ),
     picture=Picture("pcfg-c", "Loss, trace and accuracy along SGD"),
     of_the_paper=True,
     headline="pcfg-c-better",

@@ -12,10 +12,10 @@ from isoloss.experiments.planned_run import MeasuredAt
 from isoloss.experiments.scale import FRESH_SEEDS, Scale, grammar_runs
 from isoloss.experiments.shared.claims import flatter_is_better_at_one_kl
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR, NIGHT_WIDTHS
-from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
+from isoloss.experiments.shared.language_runs import at_scales, laptop_transformers, rounds_at
+from isoloss.experiments.statistics.across_models import SlopeOverSizes
 from isoloss.experiments.statistics.along_runs import in_doublings
 from isoloss.experiments.statistics.rank_correlation import PartialSlope
-from isoloss.experiments.statistics.sizes import SlopeOverSizes
 from isoloss.experiments.suite.figure_3 import AT_ONE_KL
 from isoloss.measurements.derived_traces import EnlargedTraceQuantity
 from isoloss.models.enlarging import enlargement_between
@@ -60,13 +60,8 @@ PAPER = SizeComparison(
 )
 """Table 4 (B.3)."""
 
-AT: dict[ScaleName, SizeComparison] = {
-    "smoke": SMOKE,
-    "laptop": LAPTOP,
-    "night": NIGHT,
-    "gpu": SizeComparison(GRAMMAR["gpu"].architectures, Shape(1536, 24, 8, 6144), sentences=500),
-    "paper": PAPER,
-}
+GPU = SizeComparison(GRAMMAR["gpu"].architectures, Shape(1536, 24, 8, 6144), sentences=500)
+AT = at_scales(SMOKE, LAPTOP, NIGHT, GPU, PAPER)
 
 
 def figure_5(scale: Scale, compared: SizeComparison) -> Experiment:
@@ -166,10 +161,7 @@ EXPERIMENT = Design(
     lambda scale: figure_5(scale, AT[scale.name]),
     registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
-    earlier_seeds={
-        "laptop": (tuple(range(111, 116)), tuple(range(171, 176))),
-        "night": (tuple(range(201, 211)), tuple(range(241, 251))),
-    },
+    earlier_seeds=rounds_at(laptop="111-115; 171-175", night="201-210; 241-250"),
     headline="larger-is-flatter-paper",
     caution=(
         "The answer is that of the paper's own form, which changes what the enlarged model computes. It was "

@@ -31,10 +31,10 @@ from isoloss.experiments.shared.claims import (
     WHY_KL_WINDOW,
     WHY_WINDOW,
 )
+from isoloss.experiments.statistics.across_models import last_doubling_of_width, relative_fall_with_width
 from isoloss.experiments.statistics.along_runs import LastDoubling, MeanWithinRuns
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
-from isoloss.experiments.statistics.sizes import last_doubling_of_width, relative_fall_with_width
 from isoloss.experiments.suite.figure_3 import EXPERIMENT as FIGURE_3
 from isoloss.panels import Lines, Panel
 from isoloss.results.verdict import below

@@ -19,9 +19,9 @@ from isoloss.experiments.scale import STANDARDISED, Scale
 from isoloss.experiments.schedules import Schedule, first_step
 from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.language_runs import ScaleName, at_scales, rounds_at, seeds_at
+from isoloss.experiments.statistics.across_models import PerDoubling
 from isoloss.experiments.statistics.along_runs import in_points
-from isoloss.experiments.statistics.within_groups import PerDoubling
 from isoloss.measurements.accuracy import Standardised
 from isoloss.measurements.entropy import masked_entropy
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
@@ -49,7 +49,6 @@ class Interventions:
     """
 
     width: int
-    seeds: tuple[int, ...]
     schedule: Schedule
     time: float
     regularised_batch: int
@@ -174,7 +173,6 @@ def intervention_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
 
 SMOKE = Interventions(
     width=16,
-    seeds=(3, 4),
     schedule=Schedule(0.4, 8),
     time=0.02,
     regularised_batch=8,
@@ -184,7 +182,6 @@ SMOKE = Interventions(
 
 LAPTOP = Interventions(
     width=32,
-    seeds=(121, 122, 123, 124, 125),
     schedule=Schedule(0.4, 64),
     time=0.3,
     regularised_batch=256,
@@ -194,14 +191,11 @@ LAPTOP = Interventions(
 )
 """The window is of the raw weights' loss; docs/pilots.md has why."""
 
-NIGHT = replace(
-    LAPTOP, seeds=tuple(range(251, 261)), time=1.0, sharpened=replace(LAPTOP.sharpened, strength=3.0)
-)
+NIGHT = replace(LAPTOP, time=1.0, sharpened=replace(LAPTOP.sharpened, strength=3.0))
 """Three times as long, from the drift's starts, and sharpened less; docs/pilots.md has why."""
 
 PAPER = Interventions(
     width=512,
-    seeds=(21, 22, 23),
     schedule=Schedule(0.4, 512),
     time=0.3,
     regularised_batch=2048,
@@ -211,13 +205,7 @@ PAPER = Interventions(
 )
 """No pilot has been run at this scale."""
 
-AT: dict[ScaleName, Interventions] = {
-    "smoke": SMOKE,
-    "laptop": LAPTOP,
-    "night": NIGHT,
-    "gpu": replace(PAPER, width=128),
-    "paper": PAPER,
-}
+AT = at_scales(SMOKE, LAPTOP, NIGHT, replace(PAPER, width=128), PAPER)
 
 
 ENTROPY_SENTENCES = 4000
@@ -262,7 +250,7 @@ def flatness_interventions(scale: Scale, settings: Interventions) -> Experiment:
             "used. The probes are the paper's and one on standardised features; both are also trained on few "
             "examples.",
         ),
-        runs=branched_runs(scale.grammar, (settings.width,), settings.seeds, settings.branches, quantities),
+        runs=branched_runs(scale.grammar, (settings.width,), scale.seeds, settings.branches, quantities),
         claims=CLAIMS,
         panels=intervention_panels,
     )
@@ -271,7 +259,8 @@ def flatness_interventions(scale: Scale, settings: Interventions) -> Experiment:
 EXPERIMENT = Design(
     lambda scale: flatness_interventions(scale, AT[scale.name]),
     registered="7f9158ff015f95700c67d4b2bcc4b645f9fc7840",
-    earlier_seeds={"night": (tuple(range(211, 221)),)},
+    seeds=seeds_at(smoke="3-4", laptop="121-125", night="251-260", gpu="21-23", paper="21-23"),
+    earlier_seeds=rounds_at(night="211-220"),
     takes_a_language=True,
     picture=Picture(
         "accuracy-over-trace", "Accuracy over the trace of models made flatter and sharper at one loss"

@@ -1,6 +1,5 @@
 """When does flatness matter? Its effect at equal knowledge, over what the loss pays for the features."""
 
-import math
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -14,9 +13,9 @@ from isoloss.experiments.languages import ReadyLanguage, decided_grammar
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.polished_models import BETTER, MARGIN, START, polished_rows
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.language_runs import at_scales, seeds_at
 from isoloss.experiments.statistics.along_runs import Among, in_points
-from isoloss.experiments.statistics.seed_bootstrap import Frames
+from isoloss.experiments.statistics.rank_correlation import Advantage
 from isoloss.experiments.suite.flatten_polish import DECIDED, SMOKE
 from isoloss.languages.pcfg import PCFG, pcfg
 from isoloss.languages.random_grammar import with_independent_halves
@@ -71,12 +70,6 @@ AT_NO_PRICE, AT_THE_HIGHEST = (
 """The effect of a doubling of the trace at equal knowledge on one language."""
 
 
-def between_prices(runs: Frames) -> float:
-    """The effect where the task's features are for nothing, less that where the loss pays most for them."""
-    difference = AT_NO_PRICE(runs) - AT_THE_HIGHEST(runs)
-    return difference if math.isfinite(difference) else math.nan
-
-
 SLOPE = (
     "least-squares slope of the probe's accuracy over log2 trace, among the polished models of one start; an "
     "intercept for every start"
@@ -114,32 +107,26 @@ CLAIMS = (
         measure=f"{SLOPE}; where ignoring the root costs nothing, minus where it costs 0.018 nats",
         unit="percentage points per doubling of the trace",
         claimed=below(-MARGIN),
-        statistic=between_prices,
+        statistic=Advantage(AT_NO_PRICE, AT_THE_HIGHEST),
         reason="the margin within which an effect counts as none",
     ),
 )
 
 NARROW = replace(DECIDED, architectures=DECIDED.architectures[:1])
 
-AT: dict[ScaleName, tuple[EqualKnowledge, tuple[int, ...]]] = {
-    "smoke": (SMOKE, (3, 4)),
-    "laptop": (NARROW, tuple(range(641, 646))),
-    "night": (NARROW, tuple(range(701, 711))),
-    "gpu": (DECIDED, (1, 2, 3)),
-    "paper": (DECIDED, (1, 2, 3)),
-}
+AT = at_scales(SMOKE, NARROW, NARROW, DECIDED, DECIDED)
 """At laptop scale on two languages. A pilot start with seed 900 on that without a price came to 3e-6 nats."""
 
 
 def flatness_map(scale: Scale) -> Experiment:
     """The flagship's models on languages that differ in what the loss pays for the label alone."""
-    as_in, seeds = AT[scale.name]
+    as_in = AT[scale.name]
     chosen = (PRICES[0], PRICES[-1]) if scale.name in ("smoke", "laptop") else PRICES
     sizes = scale.sizes
     followed = (sizes.loss(as_in.predicted), sizes.trace())
     downstream = (sizes.probe_of(TASK), *sizes.probes_beside(TASK))
     runs: tuple[PlannedRun, ...] = tuple(
-        run for priced in chosen for run in priced.models(as_in).runs(seeds, followed, downstream)
+        run for priced in chosen for run in priced.models(as_in).runs(scale.seeds, followed, downstream)
     )
     return Experiment(
         name="flatness-map",
@@ -172,6 +159,7 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
 EXPERIMENT = Design(
     flatness_map,
     registered="d6fdd0d17b0d70c8d984d0b708d47843323b22bd",
+    seeds=seeds_at(smoke="3-4", laptop="641-645", night="701-710", gpu="1-3", paper="1-3"),
     picture=Picture(
         "map",
         "Accuracy against the trace at equal KL, where the task's features lower the loss and where not",

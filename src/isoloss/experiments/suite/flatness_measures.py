@@ -15,7 +15,7 @@ from isoloss.experiments.figures import ACCURACY, TRACE, probe_bars
 from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.scale import FRESH_SEEDS, Scale, grammar_runs
 from isoloss.experiments.shared.claims import ASSOCIATION, WHY_ASSOCIATION
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.language_runs import at_scales, rounds_at
 from isoloss.experiments.statistics.rank_correlation import (
     Advantage,
     PartialRanking,
@@ -88,13 +88,7 @@ PAPER = FlatnessSettings(
 )
 """The paper measures no flatness but the trace, on 10,000 sentences; the eigenvalue's take twenty passes."""
 
-AT: dict[ScaleName, FlatnessSettings] = {
-    "smoke": SMOKE,
-    "laptop": LAPTOP,
-    "night": LAPTOP,
-    "gpu": LAPTOP,
-    "paper": PAPER,
-}
+AT = at_scales(SMOKE, LAPTOP, LAPTOP, LAPTOP, PAPER)
 
 
 def flatness_measures(scale: Scale, flatness: FlatnessSettings) -> Experiment:
@@ -277,8 +271,5 @@ EXPERIMENT = Design(
     lambda scale: flatness_measures(scale, AT[scale.name]),
     registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
-    earlier_seeds={
-        "laptop": ((111, 112, 113, 114, 115), tuple(range(171, 176))),
-        "night": (tuple(range(241, 251)),),
-    },
+    earlier_seeds=rounds_at(laptop="111-115; 171-175", night="241-250"),
 )

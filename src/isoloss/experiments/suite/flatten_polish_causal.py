@@ -19,7 +19,7 @@ from isoloss.experiments.polished_models import (
 )
 from isoloss.experiments.scale import MeasurementSizes, Scale
 from isoloss.experiments.schedules import Schedule
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.language_runs import rounds_at, seeds_at
 from isoloss.experiments.statistics.along_runs import in_doublings, in_points
 from isoloss.experiments.suite.flatten_polish import HELD_OUT
 from isoloss.measurements.accuracy import Centred
@@ -61,12 +61,6 @@ CAUSAL = EqualKnowledge(
     predicted=NextWordObjective(),
 )
 """Starts are sharp, so that SGD's rate rises slowly, and SOAP polishes; docs/pilots.md has why."""
-
-SEEDS: dict[ScaleName, tuple[int, ...]] = {
-    "laptop": tuple(range(351, 361)),
-    "night": (*range(401, 421), *range(501, 561)),
-}
-"""At night as many as were to decide flatter-is-no-better; docs/pilots.md has why."""
 TASKS = ("prefix-2", "prefix-4")
 """The first is what a causal model needs for the third word. Of 300 labelled sentences a probe on the words
 alone is right on 0.61; guessing, on 0.37. Nothing of the second helps to predict a word: it is known with the
@@ -133,15 +127,11 @@ def flatten_polish_causal(scale: Scale) -> Experiment:
 EXPERIMENT = Design(
     flatten_polish_causal,
     registered="d78c5f21f6d8e1c3bd4c3772d3d6adbcd68df638",
-    seeds=SEEDS,
-    earlier_seeds={
-        "laptop": (tuple(range(726, 736)), tuple(range(11, 21)), tuple(range(81, 91))),
-        "night": (
-            tuple(range(851, 881)),
-            (*range(626, 631), *range(641, 651), *range(686, 691), *range(801, 811)),
-            tuple(range(251, 281)),
-        ),
-    },
+    # At night as many as were to decide flatter-is-no-better; docs/pilots.md has why.
+    seeds=seeds_at(laptop="351-360", night="401-420, 501-560"),
+    earlier_seeds=rounds_at(
+        laptop="726-735; 11-20; 81-90", night="851-880; 626-630, 641-650, 686-690, 801-810; 251-280"
+    ),
     picture=Picture("equal-knowledge", "Accuracy and damage against the trace, of causal models of equal KL"),
     headline="flatter-is-no-better",
 )

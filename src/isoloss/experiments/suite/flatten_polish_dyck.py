@@ -10,14 +10,13 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.polished_models import CLAIMS, DAMAGE, as_the_trace_doubles, polished_panel
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName, laptop_transformers
+from isoloss.experiments.shared.language_runs import UNJUDGED, laptop_transformers, rounds_at, seeds_at
 from isoloss.experiments.statistics.along_runs import in_doublings
-from isoloss.experiments.suite.dyck_transfer import MADE
+from isoloss.experiments.suite.dyck_transfer import MADE, count_error_axes
 from isoloss.experiments.suite.flatten_polish import HELD_OUT
 from isoloss.languages.dyck import dyck
 from isoloss.measurements.robustness import WeightDamageQuantity
 from isoloss.measurements.sample_efficiency import CountErrorQuantity
-from isoloss.panels import Axis
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.polishing import Polished
@@ -75,15 +74,6 @@ SMOKE = replace(
 )
 
 EXAMPLES = (4, COMPARED, 16)
-ERRORS = tuple(
-    Axis(
-        f"count_error_{n}",
-        f"squared error in g* from {n} strings, over its variance",
-        f"count_error_{n}_error",
-        logarithmic=True,
-    )
-    for n in EXAMPLES
-)
 
 
 def _counts_better(name: str, strings: int, sentence: str, claimed: Region, reason: str = "") -> Claim:
@@ -111,8 +101,6 @@ CLAIMS_ON_DYCK = (
     ),
     *(claim for claim in CLAIMS if claim.name in DAMAGED),
 )
-
-SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(341, 353)), "night": tuple(range(361, 421))}
 
 
 def flatten_polish_dyck(scale: Scale) -> Experiment:
@@ -144,7 +132,7 @@ def flatten_polish_dyck(scale: Scale) -> Experiment:
             sizes,
             "counting",
             "Errors in counting brackets, and what damage costs, against the trace at equal KL",
-            (*ERRORS, *DAMAGE[:2]),
+            (*count_error_axes(EXAMPLES), *DAMAGE[:2]),
             ("flatter-counts-better", "flatter-counts-better-from-fewer", *DAMAGED),
         ),
     )
@@ -153,8 +141,8 @@ def flatten_polish_dyck(scale: Scale) -> Experiment:
 EXPERIMENT = Design(
     flatten_polish_dyck,
     registered="3ef3c65331ce4272e38dd5f6223dbaacd92b02ed",
-    seeds=SEEDS,
-    earlier_seeds={"night": (tuple(range(301, 321)),)},
+    seeds=seeds_at(laptop="341-352", night="361-420"),
+    earlier_seeds=rounds_at(night="301-320"),
     picture=Picture(
         "counting",
         "Errors in counting brackets against the trace, of transformers of equal KL on Dyck strings",

@@ -9,7 +9,7 @@ from isoloss.experiments.languages import ReadyLanguage, short_hmm
 from isoloss.experiments.polished_models import polished_models
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Schedule
-from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
+from isoloss.experiments.shared.language_runs import laptop_transformers, seeds_at
 from isoloss.experiments.suite.flatten_polish import DECIDED
 
 SHORT = replace(
@@ -21,8 +21,6 @@ SHORT = replace(
     sharpened_steps=450,
 )
 """With more steps along SGD and of sharpening than the grammar's; docs/pilots.md has why."""
-
-SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(721, 726)), "night": tuple(range(821, 851))}
 TASKS = ("state-3", "state-2")
 """Of 300 labelled sentences a probe on the words alone is right on 0.78; guessing, on 0.22."""
 
@@ -48,7 +46,7 @@ def flatten_polish_hmm(scale: Scale) -> Experiment:
 EXPERIMENT = Design(
     flatten_polish_hmm,
     registered="fc383bc2a80f13d4255f73112767b22f24e48440",
-    seeds=SEEDS,
+    seeds=seeds_at(laptop="721-725", night="821-850"),
     picture=Picture(
         "equal-knowledge", "Accuracy and damage against the trace, of models of equal KL of an HMM"
     ),

@@ -1,19 +1,15 @@
 """Is a flatter model of the same KL better on distributions that its probe was not trained on?"""
 
-import math
 from dataclasses import replace
-
-import numpy as np
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import PREMISES, polished
+from isoloss.experiments.equal_knowledge import POLISHED, PREMISES, STAGE
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.polished_models import A_QUARTER, MARGIN, as_the_trace_doubles, polished_panel
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
-from isoloss.experiments.statistics.along_runs import in_points
-from isoloss.experiments.statistics.seed_bootstrap import Frames
+from isoloss.experiments.shared.language_runs import UNJUDGED, seeds_at
+from isoloss.experiments.statistics.along_runs import Among, in_points, mean_gain
 from isoloss.experiments.suite.flatten_polish import QUICK, SMOKE, TASKS
 from isoloss.experiments.suite.other_distributions import OPEN
 from isoloss.measurements.accuracy import (
@@ -43,12 +39,8 @@ PROBES: tuple[tuple[str, str, Shift | None, FeatureAdaptation], ...] = (
 """Column, title, what the sentences of the test are drawn with, and the features' adaptation."""
 
 
-def points_lost(runs: Frames) -> float:
-    """Accuracy on the probe's own distribution less that with uniform rules, in points: mean over models."""
-    rows = polished(runs, AS_TRAINED, UNIFORM)
-    if rows.is_empty():
-        return math.nan
-    return 100 * float(np.mean((rows[AS_TRAINED] - rows[UNIFORM]).to_numpy()))
+POINTS_LOST = Among(STAGE, POLISHED, mean_gain(AS_TRAINED, over=UNIFORM))
+"""Accuracy of polished models on the probe's own distribution less that with uniform rules."""
 
 
 def _does_not_carry(shift: Shift, column: str) -> Claim:
@@ -78,7 +70,7 @@ CLAIMS = (
         ),
         unit="percentage points",
         claimed=above(2.0),
-        statistic=points_lost,
+        statistic=POINTS_LOST,
         kind="premise",
         reason="else better features would have nothing to carry over",
     ),
@@ -131,12 +123,10 @@ def flatten_polish_shifted(scale: Scale) -> Experiment:
     )
 
 
-SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(311, 317)), "night": tuple(range(361, 391))}
-
 EXPERIMENT = Design(
     flatten_polish_shifted,
     registered="286220946470e6bb2bbd15d860a79736d547dac1",
-    seeds=SEEDS,
+    seeds=seeds_at(laptop="311-316", night="361-390"),
     picture=Picture(
         "shifted", "Accuracy where a probe was not trained, over the trace, of models of equal KL"
     ),

@@ -1,12 +1,8 @@
 """Flatten, polish, then fine-tune to a task: is the flatter of two models that know the same better?"""
 
-import math
-
-import numpy as np
-
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import PREMISES, EqualKnowledge, polished
+from isoloss.experiments.equal_knowledge import POLISHED, PREMISES, STAGE
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.polished_models import (
     A_QUARTER,
@@ -18,9 +14,8 @@ from isoloss.experiments.polished_models import (
     polished_panel,
 )
 from isoloss.experiments.scale import MeasurementSizes, Scale
-from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
-from isoloss.experiments.statistics.along_runs import in_points
-from isoloss.experiments.statistics.seed_bootstrap import Frames
+from isoloss.experiments.shared.language_runs import UNJUDGED, at_scales, rounds_at, seeds_at
+from isoloss.experiments.statistics.along_runs import Among, in_points, mean_gain
 from isoloss.experiments.suite.flatten_polish import MODELS, SOONER, STEADY
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning
 from isoloss.measurements.fine_tuning import FineTuningSettings
@@ -28,13 +23,7 @@ from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.panels import Axis
 from isoloss.results.verdict import above, within
 
-MODELS_OF_SCALE: dict[ScaleName, EqualKnowledge] = {
-    "smoke": MODELS["smoke"],
-    "laptop": SOONER,
-    "night": STEADY,
-    "gpu": SOONER,
-    "paper": SOONER,
-}
+MODELS_OF_SCALE = at_scales(MODELS["smoke"], SOONER, STEADY, SOONER, SOONER)
 
 TASK = "prefix-8"
 TUNED_100, TUNED_300 = "tuned_100", "tuned_300"
@@ -49,14 +38,6 @@ def fine_tuned(column: str, examples: int, epochs: int, sizes: MeasurementSizes)
     return AccuracyQuantity(sentences, FineTuning(settings), column)
 
 
-def gain_over_the_probe(runs: Frames) -> float:
-    """Accuracy fine-tuned on 300 sentences less the probe's from as many, in points: mean over models."""
-    rows = polished(runs, TUNED_300, ACCURACY_300)
-    if rows.is_empty():
-        return math.nan
-    return 100 * float(np.mean((rows[TUNED_300] - rows[ACCURACY_300]).to_numpy()))
-
-
 CLAIMS = (
     *PREMISES,
     Claim(
@@ -69,7 +50,7 @@ CLAIMS = (
         ),
         unit="percentage points",
         claimed=above(2.0),
-        statistic=gain_over_the_probe,
+        statistic=Among(STAGE, POLISHED, mean_gain(TUNED_300, over=ACCURACY_300)),
         kind="premise",
         reason="with a smaller gain, fine-tuning would be little more than a probe",
     ),
@@ -135,13 +116,11 @@ def flatten_polish_tuned(scale: Scale) -> Experiment:
     )
 
 
-SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(491, 496)), "night": tuple(range(531, 561))}
-
 EXPERIMENT = Design(
     flatten_polish_tuned,
     registered="1c85e2496f761379d111c4d2fa33a057397da48a",
-    seeds=SEEDS,
-    earlier_seeds={"night": (tuple(range(501, 531)),)},
+    seeds=seeds_at(laptop="491-495", night="531-560"),
+    earlier_seeds=rounds_at(night="501-530"),
     picture=Picture("tuned", "Accuracy after fine-tuning against the trace, of models of equal KL"),
     headline="flatness-does-not-matter-once-tuned",
 )

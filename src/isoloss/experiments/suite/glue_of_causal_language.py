@@ -15,9 +15,15 @@ from isoloss.experiments.figures import BY_WIDTH, LOSS, STEP
 from isoloss.experiments.planned_run import MeasuredAt
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import premise_of_loss
-from isoloss.experiments.shared.language_runs import runs_of_sizes
+from isoloss.experiments.shared.language_runs import rounds_at, runs_of_sizes, seeds_at
 from isoloss.experiments.shared.real_text import ComparedTask
-from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_points, theil_sen_slope
+from isoloss.experiments.statistics.along_runs import (
+    MeanWithinRuns,
+    Slope,
+    in_points,
+    mean_gain,
+    theil_sen_slope,
+)
 from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, by_seed
 from isoloss.experiments.teacher import TeachersLanguage
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
@@ -55,32 +61,16 @@ class WhereConverged:
 
 
 @dataclass(frozen=True)
-class Gain:
-    """Mean over runs of final accuracy minus that of the same model untrained, in percentage points."""
-
-    key: str
-
-    def __call__(self, runs: Frames) -> float:
-        """See the class; nan without runs."""
-        gains = [self.of(run) for run in runs]
-        return float(np.mean(gains)) if gains else math.nan
-
-    def of(self, run: pl.DataFrame) -> float:
-        """One run's."""
-        return 100 * float(run[self.key][-1] - run[f"{self.key}_untrained"][-1])
-
-
-@dataclass(frozen=True)
 class GainOverWidths:
     """Mean over seeds of the slope of the gain per doubling of width; nan for one width."""
 
-    gain: Gain
+    gain: Statistic
 
     def __call__(self, runs: Frames) -> float:
         slopes = []
         for of_seed in by_seed(runs).values():
             widths = np.log2([run["width"][0] for run in of_seed])
-            slopes.append(theil_sen_slope(widths, np.array([self.gain.of(run) for run in of_seed])))
+            slopes.append(theil_sen_slope(widths, np.array([self.gain([run]) for run in of_seed])))
         return float(np.mean(slopes)) if slopes else math.nan
 
 
@@ -175,7 +165,8 @@ def cannot_answer(papers: str, longest: int) -> str:
 
 
 def _claims_of(task: ComparedTask, longest: int) -> tuple[Claim, ...]:
-    gain, name, key = Gain(task.column), task.papers, task.papers.lower()
+    gain = mean_gain(task.column, over=f"{task.column}_untrained")
+    name, key = task.papers, task.papers.lower()
     of_effects = (
         (
             "gains",
@@ -282,8 +273,8 @@ def _controls(task: ComparedTask, table: pl.DataFrame) -> str:
 EXPERIMENT = Design(
     glue_of_causal_language,
     registered="bf18e408c1a05a59532e72ff65e53554ea5b2e20",
-    seeds={"laptop": tuple(range(161, 166)), "night": tuple(range(271, 289))},
-    earlier_seeds={"night": (tuple(range(201, 211)),)},
+    seeds=seeds_at(laptop="161-165", night="271-288"),
+    earlier_seeds=rounds_at(night="201-210"),
     of_the_paper=True,
     headline="qnli-later-is-better",
 )

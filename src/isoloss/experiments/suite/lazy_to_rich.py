@@ -9,7 +9,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, KL, TRACE, loss_bars, over_steps, probe_bars, trace_bars
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import final_kl_is_small, final_losses_are_equal
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.language_runs import rounds_at, seeds_at
 from isoloss.experiments.statistics.same_loss import MeanAtSameLoss, doublings, percentage_points
 from isoloss.models.transformers import BERTS_DEVIATION
 from isoloss.panels import Colour
@@ -62,13 +62,6 @@ CLAIMS = (
 """Fixed on pilot runs, half as long; docs/pilots.md has what they gave."""
 
 
-SEEDS: dict[ScaleName, tuple[int, ...]] = {
-    "laptop": (131, 132, 133, 134, 135),
-    "night": tuple(range(331, 347)),
-}
-"""New ones at both scales; docs/pilots.md has why."""
-
-
 def lazy_to_rich(scale: Scale) -> Experiment:
     """The compared size from three initial standard deviations, with seeds of its own."""
     model = compared_model(scale)
@@ -110,8 +103,9 @@ def lazy_to_rich(scale: Scale) -> Experiment:
 EXPERIMENT = Design(
     lazy_to_rich,
     registered="72089dd49eef8592396e8c4b754ac0977fa6e341",
-    seeds=SEEDS,
-    earlier_seeds={"night": (tuple(range(221, 231)),)},
+    # New ones at both scales; docs/pilots.md has why.
+    seeds=seeds_at(laptop="131-135", night="331-346"),
+    earlier_seeds=rounds_at(night="221-230"),
     takes_a_language=True,
     picture=Picture(
         "steps", "Divergence, trace and accuracy over steps, from weights that start small and large"

@@ -12,7 +12,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, BY_SEED, KL, STEP, TRACE
 from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.language_runs import ScaleName, runs_of_sizes
+from isoloss.experiments.shared.language_runs import at_scales, rounds_at, runs_of_sizes, seeds_at
 from isoloss.experiments.statistics.along_runs import (
     FromStep,
     MeanWithinRuns,
@@ -95,15 +95,8 @@ PAPER = LongerRuns(
 )
 """Four times the grammar's steps; the paper goes no further than those. Fine-tuning is its own (A.5)."""
 
-AT: dict[ScaleName, LongerRuns] = {
-    "smoke": SMOKE,
-    "laptop": LAPTOP,
-    "night": NIGHT,
-    "gpu": replace(
-        PAPER, noise_sentences=300, steps=48_000, checkpoint_steps=log_spaced_steps(6_000, 48_000)
-    ),
-    "paper": PAPER,
-}
+GPU = replace(PAPER, noise_sentences=300, steps=48_000, checkpoint_steps=log_spaced_steps(6_000, 48_000))
+AT = at_scales(SMOKE, LAPTOP, NIGHT, GPU, PAPER)
 
 
 def longer_training(scale: Scale, longer: LongerRuns) -> Experiment:
@@ -247,9 +240,6 @@ def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
 EXPERIMENT = Design(
     lambda scale: longer_training(scale, AT[scale.name]),
     registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
-    seeds={"laptop": tuple(range(681, 686)), "night": tuple(range(781, 801))},
-    earlier_seeds={
-        "laptop": ((111, 112, 113, 114, 115), (171, 172, 173, 174, 175)),
-        "night": (tuple(range(241, 251)), tuple(range(401, 421))),
-    },
+    seeds=seeds_at(laptop="681-685", night="781-800"),
+    earlier_seeds=rounds_at(laptop="111-115; 171-175", night="241-250; 401-420"),
 )

@@ -13,6 +13,7 @@ from isoloss.experiments.figures import TRACE
 from isoloss.experiments.planned_run import MeasuredAt
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import WHY_WINDOW
+from isoloss.experiments.shared.language_runs import rounds_at
 from isoloss.experiments.shared.real_text import (
     ADAMW,
     BARE,
@@ -223,7 +224,7 @@ EXPERIMENT = Design(
     real_text_algorithms,
     registered="b498bd11b1dfc342db1e68a9863f45335559777e",
     seeds=SEEDS,
-    earlier_seeds={"laptop": ((111, 112, 113, 114, 115),)},
+    earlier_seeds=rounds_at(laptop="111-115"),
     of_the_paper=True,
     headline="worse-without-regularisation-sst-2",
 )

@@ -9,6 +9,7 @@ from isoloss.experiments.figures import BY_SEED, STEP, TRACE
 from isoloss.experiments.planned_run import measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import later_is_better, later_is_flatter, premise_of_loss
+from isoloss.experiments.shared.language_runs import rounds_at
 from isoloss.experiments.shared.real_text import TextSizes, followed_runs, majority, majority_in_words
 from isoloss.experiments.shared.real_text_settings import SEEDS
 from isoloss.experiments.statistics.along_runs import RANGE_OF_LOSS
@@ -101,6 +102,6 @@ EXPERIMENT = Design(
     real_text_steps,
     registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
     seeds=SEEDS,
-    earlier_seeds={"laptop": ((111, 112, 113, 114, 115),)},
+    earlier_seeds=rounds_at(laptop="111-115"),
     of_the_paper=True,
 )

@@ -12,13 +12,13 @@ from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import judged_runs
 from isoloss.experiments.scale import Scale, scale_named
-from isoloss.experiments.shared.figure_1_claims import (
+from isoloss.experiments.shared.claims import (
     FIGURE_1,
     FIGURE_1_WITH_FEW_SEEDS,
     OF_A_SEEDS_SIZES,
     WITH_MORE_SEEDS,
 )
-from isoloss.experiments.shared.language_runs import UNJUDGED
+from isoloss.experiments.shared.language_runs import UNJUDGED, rounds_at, seeds_at
 from isoloss.experiments.statistics.seed_bootstrap import once_per_frames
 from isoloss.experiments.suite.figure_1 import SEEDS, figure_1
 from isoloss.panels import Axis, Panel, Table
@@ -29,16 +29,6 @@ ORDERS = 10
 """Of the seeds, each of which is cut into disjoint sets: ten times five of thirty seeds."""
 STANDS = 0.95
 """The share of sets with one verdict from which on a claim's is said to stand."""
-
-NIGHT_SEEDS = (
-    *range(347, 351),
-    *range(477, 481),
-    *range(556, 561),
-    *range(636, 641),
-    *range(657, 661),
-    *range(696, 701),
-    *range(717, 720),
-)
 
 
 def same_verdict(scale: Scale) -> Experiment:
@@ -194,15 +184,7 @@ ON_SETS = OnSetsOfSeeds(FIGURE_1_WITH_FEW_SEEDS, SEEDS_A_SET)
 EXPERIMENT = Design(
     same_verdict,
     registered="71810e2e1bbac242247d1b0aad4c9352c9d3ddfa",
-    seeds={"laptop": SEEDS["laptop"], "night": NIGHT_SEEDS},
-    earlier_seeds={
-        "night": (
-            tuple(range(761, 781)),
-            tuple(range(441, 461)),
-            tuple(range(531, 551)),
-            (*range(601, 621), *range(666, 681)),
-            (*range(391, 401), *range(461, 471)),
-        )
-    },
+    seeds=SEEDS | seeds_at(night="347-350, 477-480, 556-560, 636-640, 657-660, 696-700, 717-719"),
+    earlier_seeds=rounds_at(night="761-780; 441-460; 531-550; 601-620, 666-680; 391-400, 461-470"),
     findings=ON_SETS.findings,
 )

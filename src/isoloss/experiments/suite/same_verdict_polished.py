@@ -4,14 +4,10 @@ from isoloss.experiments.claims import Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale, scale_named
-from isoloss.experiments.shared.language_runs import UNJUDGED
+from isoloss.experiments.shared.language_runs import UNJUDGED, rounds_at, seeds_at
 from isoloss.experiments.suite.flatten_polish import ON_FEW_SEEDS, SEEDS, flatten_polish
 from isoloss.experiments.suite.same_verdict import OnSetsOfSeeds
 
-FIRST_HALF = (*range(641, 651), 689, 690, *range(726, 734), *range(801, 811))
-NIGHT_SEEDS = (*FIRST_HALF, *range(361, 391))
-"""Ten disjoint sets. Before the second half was run, those of the first had been judged: six claims had one
-verdict on at least 95 % of 50 sets."""
 ON_SETS = OnSetsOfSeeds(ON_FEW_SEEDS, len(SEEDS["laptop"]), orders=5)
 
 
@@ -34,15 +30,14 @@ def same_verdict_polished(scale: Scale) -> Experiment:
 
 EXPERIMENT = Design(
     same_verdict_polished,
-    seeds={"laptop": SEEDS["laptop"], "night": NIGHT_SEEDS},
-    earlier_seeds={
-        "night": (
-            tuple(range(176, 201)),
-            (*range(126, 131), *range(136, 141), *range(166, 171), *range(436, 441), *range(496, 501)),
-            tuple(range(56, 81)),
-            (*range(3, 11), *range(251, 273)),
-            (*range(81, 91), *range(273, 281), *range(351, 361), 626, 627),
+    # Ten disjoint sets. Before the last thirty seeds were run, sets of the others had been judged: six claims
+    # had one verdict on at least 95 % of 50 sets.
+    seeds=SEEDS | seeds_at(night="641-650, 689-690, 726-733, 801-810, 361-390"),
+    earlier_seeds=rounds_at(
+        night=(
+            "176-200; 126-130, 136-140, 166-170, 436-440, 496-500; 56-80; 3-10, 251-272; "
+            "81-90, 273-280, 351-360, 626-627"
         )
-    },
+    ),
     findings=ON_SETS.findings,
 )

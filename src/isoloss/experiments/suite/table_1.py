@@ -23,13 +23,10 @@ from isoloss.experiments.experiment import Experiment, PlannedReference
 from isoloss.experiments.figures import of_the_stand_in
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.shared.claims import KL_WINDOW, WHY_KL_WINDOW, WHY_WINDOW
-from isoloss.experiments.statistics.same_loss import (
-    LOSS_WINDOW,
-    MeanAtSameStep,
-    curve,
-    doublings,
-    percentage_points,
-)
+from isoloss.experiments.shared.language_runs import rounds_at
+from isoloss.experiments.statistics.along_runs import Among, Last, MeanWithinRuns, in_points
+from isoloss.experiments.statistics.rank_correlation import Advantage
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, MeanAtSameStep, curve, doublings
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.references import LOOKUP_TABLE, LookupTableReference
 from isoloss.measurements.rule_reading import RuleReadingQuantity
@@ -64,25 +61,10 @@ def share_at_work(runs: Sequence[pl.DataFrame]) -> float:
     return float(np.mean([(strengths > 0).mean() for strengths in compared])) if compared else float("nan")
 
 
-def advantage_over_small(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean final accuracy of the adversary's runs on task B, minus the small model's, in points."""
-    ends = {
-        rule: [run[TASK_B][-1] for run in runs if run["rule"][0] == rule] for rule in (ADVERSARIAL, SMALL)
-    }
-    if not all(ends.values()):
-        return float("nan")
-    return percentage_points(float(np.mean(ends[ADVERSARIAL])), float(np.mean(ends[SMALL])))
-
-
-def advantage_over_lookup_table(rule: str, column: str) -> Statistic:
-    """The statistic: mean final accuracy of the rule's runs minus the table's, in percentage points."""
-
-    def statistic(runs: Sequence[pl.DataFrame]) -> float:
-        trained = [run[column][-1] for run in runs if run["rule"][0] == rule]
-        table = [run[column][-1] for run in runs if run["rule"][0] == LOOKUP_TABLE]
-        return percentage_points(float(np.mean(trained)), table[0]) if trained and table else float("nan")
-
-    return statistic
+def advantage(rule: str, over: str, column: str) -> Statistic:
+    """Mean final accuracy of the rule's runs minus that of the other's, in percentage points."""
+    last = MeanWithinRuns(Last(in_points(column)))
+    return Advantage(Among("rule", rule, last), Among("rule", over, last))
 
 
 def _lookup_table_is_worse(rule: str, task: str, column: str, paper: str) -> Claim:
@@ -94,7 +76,7 @@ def _lookup_table_is_worse(rule: str, task: str, column: str, paper: str) -> Cla
         measure=f"mean over {rule} runs of accuracy at the last checkpoint, minus the lookup table's",
         unit="percentage points",
         claimed=above(0.0),
-        statistic=advantage_over_lookup_table(rule, column),
+        statistic=advantage(rule, LOOKUP_TABLE, column),
     )
 
 
@@ -132,7 +114,7 @@ CLAIMS_1 = (
         measure="mean accuracy where the adversary's runs end, minus that where the small model's end",
         unit="percentage points",
         claimed=below(0.0),
-        statistic=advantage_over_small,
+        statistic=advantage(ADVERSARIAL, SMALL, TASK_B),
     ),
     _lookup_table_is_worse(ADAMW, "A", TASK_A, "71.2 against 89.9 % (Table 1; said of task B alone)"),
     _lookup_table_is_worse(ADAMW, "B", TASK_B, "39.7 against 49.2 % (Table 1)"),
@@ -219,9 +201,6 @@ EXPERIMENT = Design(
     ),
     registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
-    earlier_seeds={
-        "laptop": (tuple(range(111, 116)), tuple(range(171, 176))),
-        "night": (tuple(range(201, 211)), tuple(range(241, 251)), tuple(range(351, 377))),
-    },
+    earlier_seeds=rounds_at(laptop="111-115; 171-175", night="201-210; 241-250; 351-376"),
     of_the_paper=True,
 )

@@ -21,6 +21,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import KL, TRACE, over_steps
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.shared.claims import ASSOCIATION, WHY_ASSOCIATION, flatter_is_better_at_one_kl
+from isoloss.experiments.shared.language_runs import rounds_at
 from isoloss.experiments.statistics.rank_correlation import PartialSlope, rank_correlation
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,
@@ -199,8 +200,5 @@ EXPERIMENT = Design(
     update_rules,
     registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
-    earlier_seeds={
-        "laptop": (tuple(range(111, 116)), tuple(range(171, 176))),
-        "night": (tuple(range(241, 251)), tuple(range(351, 377))),
-    },
+    earlier_seeds=rounds_at(laptop="111-115; 171-175", night="241-250; 351-376"),
 )
