@@ -95,9 +95,8 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _in_one_line(sentence: str) -> str:
     """The beginning and end of a message that quotes its input, which may be a whole file."""
     line = printable(" ".join(sentence.splitlines()))
-    return (
-        line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
-    )
+    half = LONGEST_LINE // 2
+    return line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}"
 
 
 if __name__ == "__main__":

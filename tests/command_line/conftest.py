@@ -1,19 +1,21 @@
 """isoloss is imported within the fixtures: what was imported before `pytest_configure` is not checked."""
 
+import shutil
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from made_once import made_once
+
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """The folder of `save_models`."""
+    """A folder of `save_models`, in which the tests of a module write."""
     from flatness_folders import save_models
 
-    folder = tmp_path_factory.mktemp("models")
-    save_models(folder)
-    return folder
+    whole = made_once("models", save_models, tmp_path_factory)
+    return Path(shutil.copytree(whole, tmp_path_factory.mktemp("models") / "models"))
 
 
 @pytest.fixture
@@ -27,12 +29,11 @@ def flatness(models, monkeypatch, capsys):
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
-    """The folder of `save_compared`."""
+    """A folder of `save_compared`, in which the tests of a module write."""
     from compared_folders import save_compared
 
-    folder = tmp_path_factory.mktemp("models")
-    save_compared(folder)
-    return folder
+    whole = made_once("compared", save_compared, tmp_path_factory)
+    return Path(shutil.copytree(whole, tmp_path_factory.mktemp("models") / "models"))
 
 
 @pytest.fixture

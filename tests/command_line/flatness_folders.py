@@ -43,15 +43,20 @@ def save_models(folder):
     odd_folders(folder)
 
 
+def set_in(path, **values):
+    """Change values of the object in a JSON file, which is made if it is not there."""
+    held = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(held | values))
+
+
 def odd_folders(folder):
     """A BERT without its head, and a model that needs code of its own."""
     model, _ = load_any_language_model(str(folder / "bert"))
     model.bert.save_pretrained(folder / "mute")
-    config = json.loads((folder / "mute" / "config.json").read_text())
-    (folder / "mute" / "config.json").write_text(json.dumps({**config, "architectures": ["BertForMaskedLM"]}))
+    set_in(folder / "mute" / "config.json", architectures=["BertForMaskedLM"])
     (folder / "odd").mkdir()
     config = {"model_type": "odd", "architectures": ["OddForMaskedLM"], "auto_map": {"AutoConfig": "c.C"}}
-    (folder / "odd" / "config.json").write_text(json.dumps(config))
+    set_in(folder / "odd" / "config.json", **config)
 
 
 def records(written):

@@ -31,6 +31,14 @@ def table_of(path: Path, rows: list[dict[str, object]]) -> Path:
     return path
 
 
+BART = {
+    "d_model": 8,
+    **dict.fromkeys(("encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim"), 1),
+    **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2),
+    "bos_token_id": 1,
+    "decoder_start_token_id": 2,
+}
+T5 = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2, "decoder_start_token_id": 0}
 HEADS = {
     "text": (BertForSequenceClassification, BertConfig),
     "pair": (BertForSequenceClassification, BertConfig),
@@ -69,17 +77,8 @@ def model_with_head(head: str, folder: Path, model: PreTrainedModel | None = Non
         return saved_model(model, folder, word_tokenizer(LETTERS, 8))
     kind, configuration = HEADS[head]
     size: dict[str, int] = {"vocab_size": len(LETTERS) + 3}
-    if head == "target":
-        size |= {
-            "d_model": 8,
-            "d_kv": 4,
-            "d_ff": 8,
-            "num_layers": 1,
-            "num_heads": 2,
-            "decoder_start_token_id": 0,
-        }
-    else:
-        size |= {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    bert = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    size |= T5 if head == "target" else bert
     labels: dict[str, object] = (
         {} if head == "target" else {"label2id": {"bad": 0, "good": 1}, "id2label": {0: "bad", 1: "good"}}
     )

@@ -1,9 +1,10 @@
 """`isoloss compare-runs`, on folders written by hand and on two real runs of a second."""
 
 import io
-import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,11 +26,17 @@ from isoloss.results.record import Record
 from jobs_in_turn import in_turn
 from norm_experiments import RUN
 
+OfTwo = Callable[..., tuple[int, str, str]]
 
-def test_compare_begins_with_a_conclusion(results: Path, capsys: Capture) -> None:
-    first, *lines = output_of(
-        answer(capsys, "compare-runs", "aaaa", "aabb", "--results", results)
-    ).splitlines()
+
+@pytest.fixture
+def of_two(tmp_path: Path, capsys: Capture) -> OfTwo:
+    """`isoloss compare-runs` of the runs aaaa1111 and aabb2222 in the test's folder, with more options."""
+    return partial(answer, capsys, "compare-runs", "aaaa", "aabb", "--results", tmp_path)
+
+
+def test_compare_begins_with_a_conclusion(results: Path, of_two: OfTwo) -> None:
+    first, *lines = output_of(of_two()).splitlines()
     assert first.startswith("At step 40, compared with width-32 (aaaa1111), aabb2222 has a lower loss (-0.5")
     assert first.endswith(" nats).")
     assert len([line for line in lines if "│ loss " in line]) == 1  # at the last step alone
@@ -64,12 +71,12 @@ def output_on_terminal(asked: list[str], width: int | None, monkeypatch: pytest.
     return [line.rstrip() for line in said.getvalue().splitlines()]
 
 
-def test_the_conclusion_says_at_which_step_each_number_is(tmp_path: Path, capsys: Capture) -> None:
+def test_the_conclusion_says_at_which_step_each_number_is(tmp_path: Path, of_two: OfTwo) -> None:
     """The trace is known of both at step 10 only, the loss at step 40 too."""
     trace = {10: [5.0, 6.0]}
     write_run(tmp_path, "aaaa1111", loss=LOSS, trace=trace)
     write_run(tmp_path, "aabb2222", loss=LOSS, trace={10: [6.0, 7.0], 40: [1.0, 2.0]})
-    shown = output_of(answer(capsys, "compare-runs", "aaaa", "aabb", "--results", tmp_path))
+    shown = output_of(of_two())
     assert shown.startswith("At step 40, ")
     assert "no clear difference in loss (0 ± 0 nats); " in shown
     assert "a higher trace (1 ± 0 nats, at step 10)." in shown
@@ -83,22 +90,22 @@ def test_the_conclusion_says_at_which_step_each_number_is(tmp_path: Path, capsys
     ],
 )
 def test_a_difference_within_two_errors_is_not_clear(
-    traces: list[float], told: str, tmp_path: Path, capsys: Capture
+    traces: list[float], told: str, tmp_path: Path, of_two: OfTwo
 ) -> None:
     write_run(tmp_path, "aaaa1111", trace={40: [5.0, 5.0]})
     write_run(tmp_path, "aabb2222", trace={40: traces})
-    assert told in output_of(answer(capsys, "compare-runs", "aaaa", "aabb", "--results", tmp_path))
+    assert told in output_of(of_two())
 
 
 def test_a_later_trace_of_the_enlarged_models_is_not_taken_for_the_runs(
-    tmp_path: Path, capsys: Capture
+    tmp_path: Path, of_two: OfTwo
 ) -> None:
     for name, own in (("aaaa1111", 5.0), ("aabb2222", 6.0)):
         folder = write_run(tmp_path, name, trace={10: [own, own + 1]})
         settings = {"step": 40, "measured_on": "enlarged", "enlarged_to": 48}
         enlarged = Record("fisher_trace", 100 - own, "nats", 0.1, 2, settings=settings)
         measurements_at(folder, name, 40).write("enlarged", [enlarged])
-    shown = output_of(answer(capsys, "compare-runs", "aaaa", "aabb", "--results", tmp_path))
+    shown = output_of(of_two())
     assert shown.startswith("At step 10, ")
     assert "a higher trace (1 ± 0 nats)." in shown
 
@@ -125,24 +132,24 @@ def test_two_folders_of_names_alike_are_told_apart(
     assert f"{called[1]} minus {called[0]}" in shown
 
 
-def test_each_task_is_compared_under_its_name(tmp_path: Path, capsys: Capture) -> None:
+def test_each_task_is_compared_under_its_name(tmp_path: Path, of_two: OfTwo) -> None:
     for name, right in (("aaaa1111", 0.5), ("aabb2222", 0.75)):
         folder = write_run(tmp_path, name)
         for task in ("root", "prefix-4"):
             values = np.array([right, right + (task == "root")])
             write_measurement(folder, 40, "linear_probe_accuracy", f"on-{task}", values, True, task)
-    shown = output_of(answer(capsys, "compare-runs", "aaaa", "aabb", "--results", tmp_path))
+    shown = output_of(of_two())
     for task in ("root", "prefix-4"):
         assert f"a higher accuracy on {task} (0.25 ± 0 nats)" in shown
         assert any(f"│ accuracy on {task} " in line for line in shown.splitlines())
 
 
-def test_compare_shows_settings_and_paired_differences(results: Path, capsys: Capture) -> None:
-    shown = output_of(answer(capsys, "compare-runs", "aaaa", "aabb", "--results", results, "--all"))
+def test_compare_shows_settings_and_paired_differences(results: Path, of_two: OfTwo) -> None:
+    shown = output_of(of_two("--all"))
     assert "architecture.shape.width" in shown
     assert "not paired" not in shown
     assert len([line for line in shown.splitlines() if "masked loss" in line]) == 2
-    found = json_of(answer(capsys, "compare-runs", "aaaa", "aabb", "--results", results, "--json"))
+    found = json_of(of_two("--json"))
     assert [each["setting"] for each in found["settings"]] == ["architecture.shape.width", "seed"]
     assert [each["difference"]["value"] for each in found["differences"]] == pytest.approx([0.1, -0.5])
     assert [each["difference"]["standard_error"] for each in found["differences"]] == pytest.approx(
@@ -150,32 +157,28 @@ def test_compare_shows_settings_and_paired_differences(results: Path, capsys: Ca
     )
 
 
-def test_compare_at_one_loss(results: Path, capsys: Capture) -> None:
-    assert run(["compare-runs", "aaaa", "aabb", "--results", str(results), "--at-loss", "1.5", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["loss"] == 1.5
-    assert run(["compare-runs", "aaaa", "aabb", "--results", str(results), "--same-loss"]) == 0
-    assert "nothing is measured for both" in capsys.readouterr().out  # except the loss itself
+def test_compare_at_one_loss(results: Path, of_two: OfTwo) -> None:
+    assert json_of(of_two("--at-loss", "1.5", "--json"))["loss"] == 1.5
+    assert "nothing is measured for both" in output_of(of_two("--same-loss"))  # except the loss itself
 
 
-def test_what_is_not_known_at_the_loss_is_named(tmp_path: Path, capsys: Capture) -> None:
+def test_what_is_not_known_at_the_loss_is_named(tmp_path: Path, capsys: Capture, of_two: OfTwo) -> None:
     """The first run's loss falls to 1.2 after step 10, the last at which its trace is measured."""
     probe, traces = "linear_probe_accuracy", {10: [5.0, 6.0], 40: [7.0, 8.0]}
     for name, steps in (("aaaa1111", (10,)), ("aabb2222", (10, 40))):
         folder = write_run(tmp_path, name, loss=LOSS, trace={step: traces[step] for step in steps})
         for step in (10, 40):
             write_measurement(folder, step, probe, "on-task", np.array([0.5, 0.75]), True, "root")
-    asked = ["compare-runs", "aaaa", "aabb", "--results", tmp_path]
     said = "not compared: fisher trace; not measured for both runs on both sides of this loss"
     for more in ([], ["--all"]):
-        shown = output_of(answer(capsys, *asked, "--same-loss", *more))
+        shown = output_of(of_two("--same-loss", *more))
         assert "accuracy" in shown
         assert said in shown.splitlines()
-        assert "not compared" not in output_of(answer(capsys, *asked, *more))
-    found = json_of(answer(capsys, *asked, "--same-loss", "--json"))
+        assert "not compared" not in output_of(of_two(*more))
+    found = json_of(of_two("--same-loss", "--json"))
     assert [each["quantity"] for each in found["differences"]] == [probe]
     assert [each["quantity"] for each in found["not_compared"]] == ["fisher_trace"]
-    assert json_of(answer(capsys, *asked, "--json"))["not_compared"] == []
+    assert json_of(of_two("--json"))["not_compared"] == []
     write_run(tmp_path, "bbbb3333", loss=LOSS, trace={40: [7.0, 8.0]})
     at_steps = "not compared: fisher trace; not measured for both runs at one step"
     for more, told in ((["--same-loss"], said), ([], at_steps)):
@@ -183,14 +186,12 @@ def test_what_is_not_known_at_the_loss_is_named(tmp_path: Path, capsys: Capture)
         assert told in shown.splitlines()
 
 
-def test_runs_of_different_languages_are_compared_in_their_settings(results: Path, capsys: Capture) -> None:
-    assert run(["compare-runs", "aaaa", "cccc", "--results", str(results)]) == 0
-    assert "the runs are of different languages" in capsys.readouterr().out
-
-
-def test_an_unfinished_run_is_told(results: Path, capsys: Capture) -> None:
-    assert run(["compare-runs", "aaaa1111", "cccc3333", "--results", str(results)]) == 0
-    assert "cccc3333 is unfinished: trained to step" in capsys.readouterr().err
+def test_runs_of_different_languages_are_compared_in_their_settings_and_unfinished_ones_are_told(
+    results: Path, capsys: Capture
+) -> None:
+    code, out, err = answer(capsys, "compare-runs", "aaaa", "cccc", "--results", results)
+    assert (code, "the runs are of different languages" in out) == (0, True)
+    assert "cccc3333 is unfinished: trained to step" in err
 
 
 def test_compare_says_when_no_value_is_kept(tmp_path: Path, capsys: Capture) -> None:

@@ -47,10 +47,8 @@ def test_a_models_language_tells_its_cost_first(here: Path, capsys: Capture) -> 
     tiny_checkpoint("llama", here / "model")
     made = "language causal-lm --output my.json --model model --words 6 --length 4"
     assert run(made.split()) == 0
-    capsys.readouterr()
-    assert run(["describe", "my.json", "--sentences", "8"]) == 0
-    shown = capsys.readouterr()
-    assert shown.err.startswith("masked distributions: 72 tokens of suffixes")
+    code, _, err = answer(capsys, "describe", "my.json", "--sentences", "8")
+    assert (code, err.startswith("masked distributions: 72 tokens of suffixes")) == (0, True)
     html = (here / "my.html").read_text()
     assert "LlamaForCausalLM" in html
     assert "highest mean probability over 256 sentences" in html

@@ -1,12 +1,10 @@
-import json
-
 import pytest
-from called import Capture, answer, output_of, refused, run
+from called import Capture, answer, json_of, output_of, refused
 
 
 def test_json_holds_four_records(grammar: str, capsys: Capture) -> None:
-    assert run(["entropy", grammar, "--sentences", "400", "--seed", "3", "--json"]) == 0
-    records = json.loads(capsys.readouterr().out)["records"]
+    asked = ("entropy", grammar, "--sentences", "400", "--seed", "3", "--json")
+    records = json_of(answer(capsys, *asked))["records"]
     assert [record["quantity"] for record in records] == [
         "masked_entropy_sentence_averaged",
         "masked_entropy_token_averaged",

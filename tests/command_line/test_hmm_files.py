@@ -5,7 +5,7 @@ from math import exp
 from pathlib import Path
 
 import pytest
-from called import Capture, answer, output_of, refused, run
+from called import Capture, answer, json_of, output_of, refused
 
 HMM = {
     "words": ["sun", "rain"],
@@ -24,8 +24,8 @@ def weather(tmp_path: Path) -> str:
 
 
 def test_distribution_adds_the_posteriors(weather: str, capsys: Capture) -> None:
-    assert run(["probabilities", weather, "--sentence", "sun sun rain", "--json"]) == 0
-    distributions = json.loads(capsys.readouterr().out)
+    asked = ("probabilities", weather, "--sentence", "sun sun rain")
+    distributions = json_of(answer(capsys, *asked, "--json"))
     assert list(distributions) == ["log_probability", "masked", "next", "end", "posteriors"]
     assert exp(distributions["log_probability"]) == pytest.approx(0.5 * 0.75 * 0.25)
     assert distributions["posteriors"] == [[1, 0], [1, 0], [0, 1]]
@@ -40,16 +40,15 @@ def test_distribution_adds_the_posteriors(weather: str, capsys: Capture) -> None
         "end": 0,
     }
     assert distributions["end"] == 1
-    assert run(["probabilities", weather, "--sentence", "sun sun rain"]) == 0
-    assert "sun 0.750, rain 0.250" in " ".join(capsys.readouterr().out.split())
+    assert "sun 0.750, rain 0.250" in " ".join(output_of(answer(capsys, *asked)).split())
 
 
 def test_sample_and_entropy(weather: str, capsys: Capture) -> None:
     lines = output_of(answer(capsys, "sample", weather, "--sentences", "50")).splitlines()
     assert len(lines) == 50
     assert {len(line.split()) for line in lines} == {3}
-    assert run(["entropy", weather, "--sentences", "50", "--json"]) == 0
-    records = {record["quantity"]: record for record in json.loads(capsys.readouterr().out)["records"]}
+    told = json_of(answer(capsys, "entropy", weather, "--sentences", "50", "--json"))
+    records = {record["quantity"]: record for record in told["records"]}
     assert records["mean_length"]["value"] == 3
     assert 0 < records["masked_entropy_sentence_averaged"]["value"] < 0.7
 

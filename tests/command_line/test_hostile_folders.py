@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 import torch
 from called import Capture, answer, output_of
+from flatness_folders import set_in
 from safetensors.torch import load_file, save_file
 
 from hand_made_runs import SPECIFICATION, write_names, write_run
@@ -89,8 +90,7 @@ def test_names_of_weights_that_are_numbers_are_refused(
 def test_a_wrong_value_in_a_configuration_is_named(
     key: str, value: object, says: str, bert: Path, models: Path, capsys: Capture
 ) -> None:
-    path = bert / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    set_in(bert / "config.json", **{key: value})
     told = refused(capsys, *flatness(bert, models))
     assert says in told
     assert str(bert) in told or "BertForMaskedLM" in told
@@ -115,8 +115,7 @@ def test_a_padding_token_that_only_a_tokenizer_has_is_not_asked_of_the_model(
     models: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     folder = Path(shutil.copytree(models / "gpt2", tmp_path / "gpt2"))
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"pad_token_id": 999}))
+    set_in(folder / "config.json", pad_token_id=999)
     found = [answer(capsys, *flatness(each, models), "--json") for each in (folder, models / "gpt2")]
     values = [[each["value"] for each in json.loads(written)["records"]] for _, written, _ in found]
     assert values[0] == values[1]

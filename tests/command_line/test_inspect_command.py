@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 from called import answer, json_of, output_of, refused, run
-from models_with_heads import model_with_head
+from models_with_heads import BART, T5, model_with_head
 from transformers import (
     BartConfig,
     BartForSequenceClassification,
@@ -126,14 +126,15 @@ def _counted_once(counted, monkeypatch):
 def test_what_is_counted_of_adapters_and_of_quantised_models_is_said(folders, tmp_path, capsys):
     adapter = {"base_model_name_or_path": str(folders / "gpt2"), "peft_type": "LORA"}
     (tmp_path / "adapter_config.json").write_text(json.dumps(adapter))
-    assert run(["inspect", str(tmp_path), "--for", "80GB"]) == 0
-    assert "those of the base model, as if all were measured" in " ".join(capsys.readouterr().out.split())
+    asked = ("inspect", tmp_path, "--for", "80GB")
+    told = " ".join(output_of(answer(capsys, *asked)).split())
+    assert "those of the base model, as if all were measured" in told
     (tmp_path / "adapter_config.json").unlink()
     config = json.loads((folders / "gpt2" / "config.json").read_text())
     quantised = {"quant_method": "bitsandbytes", "load_in_4bit": True}
     (tmp_path / "config.json").write_text(json.dumps({**config, "quantization_config": quantised}))
-    assert run(["inspect", str(tmp_path), "--for", "80GB"]) == 0
-    assert "as if they were not quantised: they take less" in " ".join(capsys.readouterr().out.split())
+    told = " ".join(output_of(answer(capsys, *asked)).split())
+    assert "as if they were not quantised: they take less" in told
 
 
 @pytest.mark.usefixtures("_untimed", "_counted_once")
@@ -148,7 +149,7 @@ def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
     told = output_of(answer(capsys, "inspect", tmp_path, "--for", "1MB"))
     assert "in bfloat16" in told
     assert "does not fit into 1 MB" in told
-    (told,) = json.loads(output_of(answer(capsys, "inspect", tmp_path, "--for", "1MB", "--json")))["models"]
+    (told,) = json_of(answer(capsys, "inspect", tmp_path, "--for", "1MB", "--json"))["models"]
     assert (told["limit_bytes"], told["fits"]) == (1_000_000, False)
     tight = f"{1.1 * told['peak_bytes'] / 1e6:.0f}MB"
     assert "may not fit into" in output_of(answer(capsys, "inspect", tmp_path, "--for", tight))
@@ -156,8 +157,8 @@ def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
     for amount in ("much", "80"):
         told = refused(capsys, "inspect", tmp_path, "--for", amount)
         assert f"--for takes an amount of memory, such as 80GB or 24GiB, not {amount}" in told
-    assert run(["inspect", str(tmp_path), "--memory", "nan"]) == 2
-    assert "--memory must be above 0 and at most 1,000,000 gibibytes, not nan" in capsys.readouterr().err
+    told = refused(capsys, "inspect", tmp_path, "--memory", "nan")
+    assert "--memory must be above 0 and at most 1,000,000 gibibytes, not nan" in told
 
 
 @pytest.mark.parametrize(
@@ -171,8 +172,7 @@ def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
 def test_a_configuration_that_is_no_models_is_refused(folders, tmp_path, capsys, changed, says):
     config = json.loads((folders / "bert" / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, **changed}))
-    assert run(["inspect", str(tmp_path), "--for", "80GB"]) == 2
-    assert says in capsys.readouterr().err
+    assert says in refused(capsys, "inspect", tmp_path, "--for", "80GB")
 
 
 @pytest.mark.parametrize(
@@ -224,16 +224,6 @@ def test_the_configuration_alone_tells_of_the_head_of_a_task(tmp_path, capsys):
     told = output_of(answer(capsys, "inspect", tmp_path / "alone", "--for", "80GB"))
     assert "BertForSequenceClassification, type bert, text classes; from its configuration alone" in told
     assert "fits into 80 GB" in told
-
-
-BART = {
-    "d_model": 8,
-    **dict.fromkeys(("encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim"), 1),
-    **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2),
-    "bos_token_id": 1,
-    "decoder_start_token_id": 2,
-}
-T5 = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2, "decoder_start_token_id": 0}
 
 
 @pytest.fixture(scope="module", params=[pytest.param("bart", marks=pytest.mark.thorough), "t5"])

@@ -102,17 +102,16 @@ def test_a_models_language_serves_every_command(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     sentence, _ = output_of(answer(capsys, "sample", "../my.json", "--sentences", "2")).splitlines()
-    assert run(["probabilities", "../my.json", "--sentence", sentence, "--json"]) == 0
-    shown = capsys.readouterr()
-    distributions = json.loads(shown.out)
+    code, out, err = answer(capsys, "probabilities", "../my.json", "--sentence", sentence, "--json")
+    distributions = json.loads(out)
+    assert code == 0
     assert list(distributions) == ["log_probability", "masked", "next", "end"]
     assert [sum(row["probabilities"].values()) for row in distributions["masked"]] == pytest.approx([1] * 4)
     # 6 words, of which each of 3 substitutes leaves 3, 2 and 1 tokens to read.
-    assert shown.err.startswith("masked distributions: 36 tokens of suffixes")
-    assert run(["entropy", "../my.json", "--sentences", "20", "--json"]) == 0
-    shown = capsys.readouterr()
-    assert shown.err.startswith("masked distributions: 180 tokens of suffixes")
-    masked, _, following, length = json.loads(shown.out)["records"]
+    assert err.startswith("masked distributions: 36 tokens of suffixes")
+    code, out, err = answer(capsys, "entropy", "../my.json", "--sentences", "20", "--json")
+    assert (code, err.startswith("masked distributions: 180 tokens of suffixes")) == (0, True)
+    masked, _, following, length = json.loads(out)["records"]
     assert masked["n"] == 20
     assert 0 < masked["value"] < 1.8
     assert 0 < following["value"] < 1.8
@@ -154,15 +153,13 @@ def test_a_teacher_is_trained_once_and_its_language_written(
     assert run(f"language teacher --output two.json {options}".split()) == 0
     assert weights.stat().st_mtime_ns == when
     assert Path("one.json").read_text() == Path("two.json").read_text()
-    capsys.readouterr()
-    assert run(["sample", "one.json", "--sentences", "3"]) == 0
-    assert [len(line.split()) for line in capsys.readouterr().out.splitlines()] == [4, 4, 4]
+    shown = output_of(answer(capsys, "sample", "one.json", "--sentences", "3"))
+    assert [len(line.split()) for line in shown.splitlines()] == [4, 4, 4]
 
 
 def test_the_distributions_of_balanced_strings(tmp_path: Path, capsys: Capture) -> None:
     path = str(tmp_path / "dyck.json")
     assert run(["language", "dyck", "--output", path, "--length", "4"]) == 0
-    capsys.readouterr()
     distributions = json_of(answer(capsys, "probabilities", path, "--sentence", "< > > <", "--json"))
     assert [row["probabilities"] for row in distributions["masked"]] == [
         {"<": 1, ">": 0}, {"<": 0, ">": 1}, {"<": 0, ">": 1}, {"<": 1, ">": 0},

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 import transformers
 from called import Capture, answer, json_of, output_of, refused
+from flatness_folders import set_in
 from peft import LoraConfig, PeftModel, get_peft_model
 
 from isoloss.models.loading import load_any_language_model
@@ -72,8 +73,7 @@ def test_what_has_no_gradient_or_no_tokens_is_told_what_to_measure(
     content: dict[str, object], says: str, models: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     folder = Path(shutil.copytree(models / "bert", tmp_path / "bert"))
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | content))
+    set_in(folder / "config.json", **content)
     code, _, error = answer(capsys, "flatness", folder, "--text", models / "text.txt")
     assert code == 2
     assert says in error
@@ -87,8 +87,7 @@ def test_an_adapter_replaces_weights_by_those_that_it_makes_of_them(
     asked = LoraConfig(r=2, target_modules=["c_attn"], modules_to_save=["ln_f"], fan_in_fan_out=True)
     adapted = far_from_the_start(get_peft_model(load_any_language_model(base)[0], asked))
     adapted.save_pretrained(adapter)
-    settings = json.loads((adapter / "adapter_config.json").read_text())
-    (adapter / "adapter_config.json").write_text(json.dumps(settings | {"base_model_name_or_path": base}))
+    set_in(adapter / "adapter_config.json", base_model_name_or_path=base)
     added = sum(each.numel() for name, each in adapted.named_parameters() if each.requires_grad)
     tensors = sum(each.requires_grad for each in adapted.parameters())
     written = output_of(answer(capsys, "inspect", adapter))

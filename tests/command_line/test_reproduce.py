@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from called import Capture, answer, output_of, refused, run
+from called import Capture, answer, json_of, output_of, refused, run
 
 from isoloss.command_line import cost_table, reproduction
 from isoloss.command_line.reproduce import ReproduceOptions, command_again, reproduce
@@ -36,13 +36,11 @@ EXTREMES = tuple(f"width-{width}-seed-{seed}" for width in (64, 1536) for seed i
         (("figure-1", "--language", RELEASED, "--task", "state-1"), "no task 'state-1'; choose root, "),
         (("figure-1", "--runs", "width-16-seed-9"), "called 'width-16-seed-9'; did you mean 'width-"),
         (("figure-1", "--processes", "0"), "--processes must be at least 1"),
-        (("figure-1", "--maximum-length", "5"), "--maximum-length needs --language"),
         (("figure-1", "--output", "file/below"), "file is a file, where a folder is needed"),
         (("figure-1", "--runs", "zebra"), "no run of figure-1 is called 'zebra'; its 4 runs are width-16-"),
         (("figure-1", "--device", "tpu"), "the device 'tpu' cannot be used (torch knows no device"),
         (("figure-1", "--device", "tpu", "--on", "slurm"), "the device 'tpu' cannot be used"),
         (("figure-1", "--device", "meta", "--on", "slurm"), "the device 'meta' cannot be used"),
-        (("figure-1", "figure-99"), "no experiment 'figure-99'; did you mean 'figure-"),
         (("zebra",), "no experiment 'zebra'; choose paper or all, among figure-1"),
         (("figure-1", "--address", "head:6379"), "--address is for --on ray"),
         (("figure-1", "--on", "slurm", "--hours", "0"), "some hours"),
@@ -149,8 +147,8 @@ def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(reproduction, "refuse_what_decides_nothing", lambda experiment: None)
-    assert run(["reproduce", "figure-1", "--scale", "paper", "--dry-run", "--json", "--runs", *EXTREMES]) == 0
-    content = json.loads(capsys.readouterr().out)
+    asked = ("reproduce", "figure-1", "--scale", "paper", "--dry-run", "--json", "--runs", *EXTREMES)
+    content = json_of(answer(capsys, *asked))
     families = content["families"]
     assert [family["model"] for family in families] == ["transformer 64 × 1", "transformer 1536 × 24"]
     assert [family["runs"] for family in families] == [3] * 2

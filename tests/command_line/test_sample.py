@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from called import Capture, answer, json_of, output_of, refused, run
+from called import Capture, answer, json_of, output_of, refused
 from reader_that_leaves import left_by_its_reader
 
 from isoloss.languages.pcfg import read_pcfg
@@ -26,8 +26,8 @@ def test_trees_of_the_same_sentences_and_json(grammar: str, capsys: Capture) -> 
 
 
 def test_a_maximum_length_cuts(grammar: str, capsys: Capture) -> None:
-    assert run(["sample", grammar, "--sentences", "50", "--maximum-length", "2"]) == 0
-    assert set(capsys.readouterr().out.splitlines()) == {"b", "a b"}
+    shown = output_of(answer(capsys, "sample", grammar, "--sentences", "50", "--maximum-length", "2"))
+    assert set(shown.splitlines()) == {"b", "a b"}
     assert read_pcfg(Path(grammar), 2).maximum_length == 2
 
 

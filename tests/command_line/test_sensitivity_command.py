@@ -7,7 +7,7 @@ import pytest
 import torch
 from called import answer, output_of, refused
 from flatness_folders import save
-from models_with_heads import ROWS, model_with_head, table_of
+from models_with_heads import BART, ROWS, model_with_head, table_of
 from transformers import AutoTokenizer, BartConfig, BartForConditionalGeneration
 
 from isoloss.models.loading import load_any_language_model
@@ -95,10 +95,7 @@ def test_other_changes_are_shown_alone_and_a_model_may_replace_another(run):
 def bart_with(folder, bias, weights=0.0):
     """The same at every call, but for the bias of its scores, a buffer, and for what is added to a norm."""
     torch.manual_seed(0)
-    layers = dict.fromkeys(("encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim"), 1)
-    heads = dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2)
-    special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
-    model = BartForConditionalGeneration(BartConfig(vocab_size=11, d_model=8, **layers, **heads, **special))
+    model = BartForConditionalGeneration(BartConfig(vocab_size=11, pad_token_id=0, eos_token_id=2, **BART))
     with torch.no_grad():
         model.final_logits_bias += bias * torch.linspace(-1, 1, 11)
         model.model.decoder.layernorm_embedding.weight += weights

@@ -67,11 +67,9 @@ def test_pages_of_another_scale_stay_as_they_are(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("theorem-9",), "no statement is called 'theorem-9'; choose among lemma-3.2, "),
         (("theorem-5.1", "--samples", "0"), "--samples must be at least 1, not 0"),
         (("theorem-5.1", "--length", "400"), "give a length of at most 200"),
         (("theorem-5.1", "--length", "200", "--samples", "501"), "must be at most 100,000"),
-        (("--samples", "6"), "are for one statement"),
         (("--processes", "0"), "--processes must be at least 1"),
     ],
 )

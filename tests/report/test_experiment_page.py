@@ -16,7 +16,6 @@ from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shipped_results import shipped_result
 from isoloss.report import experiment_page
 from isoloss.report.experiment_page import ExperimentPage
-from isoloss.report.overview import ranges
 from isoloss.report.page import Page
 from isoloss.results.estimate import Estimate
 
@@ -49,11 +48,6 @@ def sections(page: Page) -> dict[str, str]:
 
 def test_a_run_that_is_missing_is_said_to_be(page: Page) -> None:
     assert "5 of 6 runs are complete; claims are judged only on these." in page.notices
-
-
-def test_ranges_are_of_the_checkpoints_after_saturation_and_relative_to_the_least() -> None:
-    table = pl.DataFrame({"step": [1, 2, 3], "saturated": [False, True, True], "loss": [9.0, 2.0, 3.0]})
-    assert ranges(table) == (("exact pre-training loss", "2 to 3 nats, a spread of 50 %"),)
 
 
 def test_effects_stand_beside_the_shipped_ones(sections: dict[str, str]) -> None:

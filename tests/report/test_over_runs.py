@@ -16,10 +16,3 @@ def test_the_slope_shown_is_that_of_claims_in_which_seeds_count_by_the_spread_of
     found = fitted_slope(pl.DataFrame(rows), "run", Axis("x", "x"), Axis("y", "y"))
     assert found is not None
     assert found.slope.value == pytest.approx((9 * 1.0 + 1 * 2.0) / 10)
-
-
-def test_a_slope_is_within_groups_wherever_these_lie() -> None:
-    rows = [{"seed": seed, "x": x, "y": 2 * x - 30 * seed} for seed in (1, 5) for x in (seed, seed + 1.0)]
-    found = fitted_slope(pl.DataFrame(rows), "seed", Axis("x", "x"), Axis("y", "y"))
-    assert found is not None
-    assert (found.slope.value, found.slope.standard_error) == pytest.approx((2.0, 0.0))

@@ -97,7 +97,9 @@ def dispatch(arguments: Sequence[str]) -> int:
         print(f"isoloss {isoloss.__version__}")
         return 0
     if name.startswith(COMPLETION):
-        return _completion(arguments)
+        kinds: dict[str, Callable[..., Any]] = {each: command.options for each, command in COMMANDS.items()}
+        tyro.extras.subcommand_cli_from_dict(kinds, args=arguments, prog="isoloss", config=SETTINGS)
+        return 0
     name = FORMER_NAMES.get(name, name)
     if name not in COMMANDS:
         near = did_you_mean(name, (*COMMANDS, "--help", "--version")) or "; `isoloss --help` lists them"
@@ -106,10 +108,3 @@ def dispatch(arguments: Sequence[str]) -> int:
     options = parsed(name, rest, command.options)
     with escaped_output():
         return command.work(options) or 0
-
-
-def _completion(arguments: Sequence[str]) -> int:
-    """Answer one of tyro's options for the completion of every command; it ends the process."""
-    options: dict[str, Callable[..., Any]] = {name: command.options for name, command in COMMANDS.items()}
-    tyro.extras.subcommand_cli_from_dict(options, args=arguments, prog="isoloss", config=SETTINGS)
-    return 0

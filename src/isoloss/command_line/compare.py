@@ -24,7 +24,7 @@ from isoloss.command_line.options import (
     usable_seed,
 )
 from isoloss.command_line.terminal import progress_display, starting
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, Damaged
 from isoloss.measurements.on_sentences import quantity_named, refuse_unknown_quantities
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class CompareOptions:
 
 def compare(options: CompareOptions) -> int:
     """Carry out the request. Raises BadInput for what cannot be measured or compared."""
-    _check(options)
+    _check_without_torch(options)
     with starting("compare"):
         import torch
 
@@ -114,7 +114,6 @@ def compare(options: CompareOptions) -> int:
         from isoloss.measurements.comparison_plan import planned_stages, quantities_beside_loss
         from isoloss.measurements.comparison_sources import read_sources
         from isoloss.measurements.prediction import MaskedTokens
-        from isoloss.measurements.verdicts import conclusions
         from isoloss.models.hub import quiet
         from isoloss.results.measurement_store import Measurements
 
@@ -147,18 +146,12 @@ def compare(options: CompareOptions) -> int:
     for sentence in damaged:
         print(sentence, file=sys.stderr)
     comparison = compared(measured)
-    found = comparison.verdicts(options.same_loss)
-    told = conclusions(found)
-    notes = (*sources.notes, *comparison.notes)
-    if options.json:
-        print_json(comparison, found, told, notes, options.output)
-    else:
-        print_comparison(comparison, told, notes, options.output)
+    verdicts, notes = comparison.verdicts(options.same_loss), (*sources.notes, *comparison.notes)
+    (print_json if options.json else print_comparison)(comparison, verdicts, notes, options.output)
     return 0
 
 
-def _check(options: CompareOptions) -> None:
-    """Refuse what can be refused without torch, which takes long to import."""
+def _check_without_torch(options: CompareOptions) -> None:
     from isoloss.models.hub_names import refuse_absent, refuse_absent_data_set
 
     if len(options.models) < 2:
@@ -191,7 +184,6 @@ def _refuse_other_records(path: Path) -> None:
     """Raise BadInput where a page's records would replace another file, such as the text of that name."""
     if not path.exists():
         return
-    from isoloss.errors import Damaged
     from isoloss.results.record import read_records
 
     try:

@@ -11,7 +11,7 @@ from rich.table import Table
 from isoloss.command_line.terminal import broken, table_console
 from isoloss.measurements.checkpoint_comparison import Comparison
 from isoloss.measurements.compared_checkpoints import Checkpoint
-from isoloss.measurements.verdicts import ACCURACIES, MAJORITY, PairVerdict
+from isoloss.measurements.verdicts import ACCURACIES, MAJORITY, PairVerdict, conclusions
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record, as_text
 
@@ -25,7 +25,7 @@ TITLES = {
 
 
 def print_comparison(
-    comparison: Comparison, conclusions: Sequence[str], notes: Sequence[str], report: Path
+    comparison: Comparison, verdicts: Sequence[PairVerdict], notes: Sequence[str], report: Path
 ) -> None:
     """A row per checkpoint, the conclusions, notes on the numbers, and the location of the report."""
     table = Table()
@@ -41,23 +41,19 @@ def print_comparison(
     if (majority := comparison.majority) is not None:
         table.add_row(MAJORITY, *(f"{majority.value:.4g}" if name in ACCURACIES else "" for name in measured))
     table_console().print(table)
-    for line in [*conclusions, *notes]:
+    for line in [*conclusions(verdicts), *notes]:
         print(broken(line))
     print(f"page: {report}")
 
 
 def print_json(
-    comparison: Comparison,
-    verdicts: Sequence[PairVerdict],
-    conclusions: Sequence[str],
-    notes: Sequence[str],
-    report: Path,
+    comparison: Comparison, verdicts: Sequence[PairVerdict], notes: Sequence[str], report: Path
 ) -> None:
     """One JSON object: records, verdicts with their intervals, and descriptions of the checkpoints."""
     content = {
         "records": [asdict(record) for record in comparison.records],
         "verdicts": [verdict.as_json for verdict in verdicts],
-        "conclusions": list(conclusions),
+        "conclusions": conclusions(verdicts),
         "models": [_checkpoint_as_json(checkpoint) for checkpoint in comparison.checkpoints],
         "notes": list(notes),
         "report": str(report),

@@ -56,16 +56,33 @@ SECONDS_A_FAMILY = 5.0
 def print_dry_run(
     request: ReproduceOptions, experiments: Sequence[Experiment], runs: Sequence[PlannedRun]
 ) -> None:
-    """The cost of the runs on stdout, as a table or JSON."""
+    """The cost of the runs and its assumptions on stdout: JSON, or a line a row, as wide as the terminal."""
     with progress_display() as progress:
         machine = this_machine(request.device if request.on == "local" else "cpu")
         measured_on = request.device if request.measure else None
         rows = cost_rows(experiments, runs, machine, measured_on, progress)
+    total, width = _total(rows), None if request.wide else stdout_width()
     if request.json:
-        content = {"families": rows, "total": _total(rows), "assumed": _assumed(machine)}
-        print(json.dumps(content, indent=2))
+        print(json.dumps({"families": rows, "total": total, "assumed": _assumed(machine)}, indent=2))
         return
-    print_cost(rows, machine, request.scale, None if request.wide else stdout_width())
+    print(
+        f"Cost of training alone, {request.scale} scale; {total['measurements']:,} measurements come on top"
+    )
+    groups: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        cells = {"model": row["model"], "rule": row["rule"]}
+        cells |= {"steps": f"{row['steps']:,}", "batch": f"{row['batch_size']:,}"}
+        numbers = _numbers(row) | (_measured_numbers(row) if "hours_measured" in row else {})
+        groups.setdefault(row["experiment"] or CONTINUED, []).append(cells | numbers)
+    groups["all of them"] = [{"model": "", **_numbers(total)}]
+    columns = list(dict.fromkeys(name for each in groups.values() for row in each for name in row))
+    table = PlainTable(groups, columns, set(columns) - {"model", "rule"}, LEAST_FIRST)
+    for line in table.lines(width):
+        print(line)
+    for line in textwrap.wrap(_assumed(machine), width or WIDEST):
+        print(line)
+    for reason in dict.fromkeys(row["not_measured"] for row in rows if row.get("not_measured")):
+        print(f"Not measured: {reason}")
 
 
 def cost_rows(
@@ -135,30 +152,6 @@ def _measured(run: PlannedRun, operations: float, device: str) -> Row:
         return {"hours_measured": None, "share_measured": None, "not_measured": str(error)}
     taken = hours(operations, found.device, found.share)
     return {"hours_measured": taken, "share_measured": found.share, "not_measured": None}
-
-
-def print_cost(rows: Sequence[Row], machine: Device, scale: str, width: int | None) -> None:
-    """The rows and their sum on stdout: operations, times, gigabytes, and their assumptions.
-
-    A line a row of at most `width` characters, with the columns that fit; None for all of them.
-    """
-    total = _total(rows)
-    print(f"Cost of training alone, {scale} scale; {total['measurements']:,} measurements come on top")
-    groups: dict[str, list[dict[str, str]]] = {}
-    for row in rows:
-        cells = {"model": row["model"], "rule": row["rule"]}
-        cells |= {"steps": f"{row['steps']:,}", "batch": f"{row['batch_size']:,}"}
-        numbers = _numbers(row) | (_measured_numbers(row) if "hours_measured" in row else {})
-        groups.setdefault(row["experiment"] or CONTINUED, []).append(cells | numbers)
-    groups["all of them"] = [{"model": "", **_numbers(total)}]
-    columns = list(dict.fromkeys(name for each in groups.values() for row in each for name in row))
-    table = PlainTable(groups, columns, set(columns) - {"model", "rule"}, LEAST_FIRST)
-    for line in table.lines(width):
-        print(line)
-    for line in textwrap.wrap(_assumed(machine), width or WIDEST):
-        print(line)
-    for reason in dict.fromkeys(row["not_measured"] for row in rows if row.get("not_measured")):
-        print(f"Not measured: {reason}")
 
 
 def _model(run: PlannedRun) -> str:

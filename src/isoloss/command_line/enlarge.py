@@ -42,7 +42,7 @@ class EnlargeOptions:
 
 def enlarge(options: EnlargeOptions) -> None:
     """Write a wider and deeper checkpoint that computes the same scores (paper B.4)."""
-    _check(options)
+    _check_without_torch(options)
     with starting("enlarge"):
         from isoloss.models.enlarged_checkpoint import enlarge_checkpoint
         from isoloss.models.enlarging import Enlargement, exact_form, paper_form
@@ -63,8 +63,7 @@ def enlarge(options: EnlargeOptions) -> None:
         _show(enlarged, options.out)
 
 
-def _check(options: EnlargeOptions) -> None:
-    """Refuse what can be refused without torch, which takes long to import."""
+def _check_without_torch(options: EnlargeOptions) -> None:
     if not (options.checkpoint / "config.json").is_file():
         raise BadInput(
             f"{options.checkpoint} holds no model: it has no config.json; name a checkpoint's folder"

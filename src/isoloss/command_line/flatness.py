@@ -31,6 +31,7 @@ from isoloss.command_line.options import (
 from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
 from isoloss.measurements.on_sentences import refuse_unknown_quantities
+from isoloss.results.checkpoint import ADAPTER_FILE
 
 if TYPE_CHECKING:
     from isoloss.command_line.flatness_table import Shown
@@ -101,7 +102,7 @@ def flatness(options: FlatnessOptions) -> int:
     A quantity that has no number here is raised as BadInput when what the others gave has been written.
     """
     options = replace(options, models=with_checkpoints(options.models))
-    _check(options)
+    _check_without_torch(options)
     for sentence in _beside_models(options.models):
         print(sentence, file=sys.stderr)
     with starting("flatness"):
@@ -143,8 +144,6 @@ def _beside_models(names: Sequence[str]) -> list[str]:
 
 
 def _is_model(folder: Path) -> bool:
-    from isoloss.results.checkpoint import ADAPTER_FILE
-
     return any((folder / file).exists() for file in ("config.json", ADAPTER_FILE))
 
 
@@ -200,8 +199,7 @@ def _write_page(options: FlatnessOptions, shown: "Shown") -> None:
         print(f"page: {options.output}")
 
 
-def _check(options: FlatnessOptions) -> None:
-    """Refuse what can be refused without torch, which takes long to import."""
+def _check_without_torch(options: FlatnessOptions) -> None:
     from isoloss.models.hub_names import refuse_absent
 
     refuse_no_model(options.models)

@@ -63,7 +63,7 @@ class InspectOptions:
 
 def inspect(options: InspectOptions) -> int:
     """Print a few lines per model, or JSON. Raises BadInput for one that cannot be read or measured."""
-    _check(options)
+    _check_without_torch(options)
     with starting("inspect"):
         import torch
 
@@ -102,12 +102,10 @@ def inspect(options: InspectOptions) -> int:
     return 0
 
 
-def _check(options: InspectOptions) -> None:
-    """Refuse what can be refused without torch, which takes long to import."""
+def _check_without_torch(options: InspectOptions) -> None:
     from isoloss.models.hub_names import refuse_absent
 
-    if options.length is not None:
-        refuse_below(2, options.length, "--length")
+    refuse_below(2, options.length, "--length")
     refuse_no_model(options.models)
     refuse_no_memory(options.memory)
     refuse_no_file(options.text)

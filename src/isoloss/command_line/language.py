@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 NOT_SIZES = ("output", "most_rules", "most_numbers", "seed", "json")
 """The options of a random language that are not its sizes."""
 
-
 # What several kinds of language are asked for.
 GrammarFile = Annotated[
     Path, arg(help="File to write, in NLTK's notation; one that is there is never overwritten.")
@@ -198,7 +197,7 @@ class LanguageOptions:
 def language(options: LanguageOptions) -> None:
     """Write the file of a language of the requested kind."""
     kind = options.kind
-    _check(kind)
+    _check_without_torch(kind)
     with starting("language"):
         from isoloss.languages.language import kind_of
 
@@ -217,8 +216,7 @@ def language(options: LanguageOptions) -> None:
     print(dumps(facts) if kind.json else text)
 
 
-def _check(kind: Kind) -> None:
-    """Refuse what can be refused without torch: sizes that make too much, or no language, for example."""
+def _check_without_torch(kind: Kind) -> None:
     match kind:
         case GrammarOptions() | HierarchyOptions():
             upper = (kind.roots + kind.symbols_per_level * (kind.levels - 1)) * kind.rules_per_symbol
@@ -277,10 +275,8 @@ def _small_language(options: GrammarOptions | HierarchyOptions | HMMOptions | Dy
 
 def _refuse_more(things: str, needed: int, most: int, option: str) -> None:
     if needed > most:
-        raise BadInput(
-            f"these sizes make {needed:,} {things}, more than {most:,}; "
-            f"give smaller ones, or {option} {needed}"
-        )
+        smaller = f"give smaller ones, or {option} {needed}"
+        raise BadInput(f"these sizes make {needed:,} {things}, more than {most:,}; {smaller}")
 
 
 def _causal_language(options: CausalLMOptions | TeacherOptions) -> "Language":

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from isoloss.errors import BadInput
+from isoloss.files import read_text
+from isoloss.languages.derivations import longest_sentence
+from isoloss.languages.grammar import Grammar, check_well_formed
+from isoloss.languages.notation import LANGUAGE_FILE, is_json, json_content, parse_grammar
 
 if TYPE_CHECKING:
-    from isoloss.languages.grammar import Grammar
     from isoloss.languages.language import Language
 
 LanguageFile = Annotated[
@@ -37,14 +40,11 @@ MOST_SENTENCES = 10_000_000
 """Most sentences of one call: a larger number is probably a typo, and other seeds can draw more."""
 
 
-def language_in(path: Path) -> "Grammar | Any":
+def language_in(path: Path) -> Grammar | Any:
     """The grammar in a language's file, or the content of its JSON, without torch.
 
     Raises BadInput if there is no such file, and for a mistake in its grammar.
     """
-    from isoloss.files import read_text
-    from isoloss.languages.notation import LANGUAGE_FILE, is_json, json_content, parse_grammar
-
     if not path.exists():
         raise BadInput(
             f"there is no file {path}; name a language's file: a grammar in NLTK's notation, or JSON as "
@@ -60,11 +60,7 @@ def language_argument(path: Path, maximum_length: int | None, longest: int) -> "
     Raises BadInput for what `parse_language` and `read_causal_language` refuse, and for sentences of more
     than `longest` words, before any work that grows with them.
     """
-    from isoloss.files import read_text
-    from isoloss.languages.derivations import longest_sentence
-    from isoloss.languages.grammar import check_well_formed
     from isoloss.languages.language_file import names_a_model, parse_language, refuse_maximum_length
-    from isoloss.languages.notation import LANGUAGE_FILE, is_json, parse_grammar
     from isoloss.languages.pcfg import pcfg
 
     text = read_text(path, LANGUAGE_FILE)
@@ -97,7 +93,7 @@ def _refuse_longer(words: int | None, longest: int, path: Path) -> None:
         )
 
 
-def _refuse_longer_in_the_mean(grammar: "Grammar", longest: int, path: Path) -> None:
+def _refuse_longer_in_the_mean(grammar: Grammar, longest: int, path: Path) -> None:
     """Raise BadInput for a recursive grammar whose mean length is above `longest`, though finite."""
     from isoloss.languages.termination import expected_length, proper_grammar
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from isoloss.errors import BadInput
+from isoloss.files import refuse_endless, writable
 from isoloss.measurements.on_sentences import quantity_names
 
 if TYPE_CHECKING:
@@ -133,8 +134,6 @@ def _placed(options: "FlatnessOptions | SensitivityOptions") -> "Callable[[nn.Mo
 
 def refuse_no_file(*paths: Path | None, holds: str = "what to measure on") -> None:
     """Raise BadInput where a path, if given, is not that of a file with an end; say what it `holds`."""
-    from isoloss.files import refuse_endless
-
     for path in filter(None, paths):
         if path.is_dir():
             raise BadInput(f"{path} is a folder; name the file that holds {holds}")
@@ -149,8 +148,6 @@ def refuse_unwritable(path: Path) -> None:
         raise BadInput(f"{path} is a folder; name a file")
     if not path.parent.exists():
         raise BadInput(f"there is no folder {path.parent} to write {path.name} in; make it, or name another")
-    from isoloss.files import writable
-
     with writable(path.parent), tempfile.TemporaryFile(dir=path.parent):
         pass
 
@@ -206,9 +203,9 @@ def refuse_no_memory(gibibytes: float | None) -> None:
         )
 
 
-def refuse_below(least: int, number: int, option: str) -> None:
-    """Raise BadInput for a number below the least that the option takes."""
-    if number < least:
+def refuse_below(least: int, number: int | None, option: str) -> None:
+    """Raise BadInput for a number, if one is given, below the least that the option takes."""
+    if number is not None and number < least:
         raise BadInput(f"{option} must be at least {least}, not {number}")
 
 

@@ -55,11 +55,8 @@ class RecordsOptions:
 
 def records(options: RecordsOptions) -> int:
     """Pack or unpack, and report what is in the file and what is not; 1 if a run is damaged, else 0."""
-    match options.action:
-        case PackOptions():
-            return _pack(options.action)
-        case UnpackOptions():
-            return _unpack(options.action)
+    action = options.action
+    return _pack(action) if isinstance(action, PackOptions) else _unpack(action)
 
 
 def _pack(options: PackOptions) -> int:

@@ -103,14 +103,13 @@ class ReproduceOptions:
 
 def reproduce(options: ReproduceOptions) -> int:
     """Carry out the request; returns the exit code."""
-    _check(options)
+    _check_without_torch(options)
     with starting("reproduce"):
         from isoloss.command_line.reproduction import reproduce_experiments
     return reproduce_experiments(options)
 
 
-def _check(options: ReproduceOptions) -> None:
-    """Refuse what can be refused without torch, which takes long to import."""
+def _check_without_torch(options: ReproduceOptions) -> None:
     refuse_unknown(options.names)
     if options.language is not None or options.task is not None:
         refuse_a_language(options.names)
@@ -120,18 +119,13 @@ def _check(options: ReproduceOptions) -> None:
         language_in(options.language)  # refuses what cannot be read
     elif options.maximum_length is not None:
         raise BadInput("--maximum-length needs --language; the scale's language has a fixed length")
-    if options.tokens is not None:
-        refuse_below(FEWEST_TOKENS, options.tokens, "--tokens")
+    refuse_below(FEWEST_TOKENS, options.tokens, "--tokens")
     if options.output is not None:
         refuse_file_as_folder(options.output)
-    if options.processes is not None and options.processes < 1:
-        raise BadInput(f"--processes must be at least 1, not {options.processes}")
-    if options.hours is not None and not 0 < options.hours < math.inf:
-        raise BadInput(
-            f"--hours must be above 0 and finite, some hours of a SLURM job, not {options.hours:g}"
-        )
-    if options.memory is not None and not 0 < options.memory < math.inf:
-        raise BadInput(f"--memory must be above 0 and finite, some GB of a SLURM job, not {options.memory:g}")
+    refuse_below(1, options.processes, "--processes")
+    for option, value, unit in (("--hours", options.hours, "hours"), ("--memory", options.memory, "GB")):
+        if value is not None and not 0 < value < math.inf:
+            raise BadInput(f"{option} must be above 0 and finite, some {unit} of a SLURM job, not {value:g}")
     _refuse_options_of_another_place(options)
     if options.measure and not (options.dry_run and options.on == "local"):
         raise BadInput("--measure goes with --dry-run and --on local: it times the models here, then stops")

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedModel
 
+    from isoloss.command_line.sensitivity_table import Shown
     from isoloss.curvature.weight_changes import Rounding, WeightChange
     from isoloss.measurements.sampled_batches import SampledBatches
-    from isoloss.measurements.sensitivity import AllocatedBits, PartUnderChange
 
 BITS = (8, 6, 5, 4, 3)
 MOST_NOISE = 1000
@@ -105,18 +105,24 @@ class SensitivityOptions:
     json: bool = False
     """Print JSON: {"records": [...], ...}."""
 
+    @property
+    def allocation_file(self) -> Path:
+        """The file of the allocated bits."""
+        return self.allocation or Path("allocation.json")
+
+    @property
+    def rounded_to(self) -> tuple[int, ...]:
+        """The numbers of bits to round to, largest first; `BITS` if no change is named."""
+        other = self.noise or self.prune or self.replacement is not None
+        chosen = self.round or (BITS if not other or self.bits is not None else ())
+        return tuple(sorted(set(chosen), reverse=True))
+
 
 def sensitivity(options: SensitivityOptions) -> int:
     """Carry out the request."""
-    _check(options)
+    _check_without_torch(options)
     with starting("sensitivity"):
-        from isoloss.command_line.sensitivity_table import (
-            Shown,
-            notes,
-            print_json,
-            print_tables,
-            write_allocation,
-        )
+        from isoloss.command_line.sensitivity_table import notes, print_json, print_tables, write_allocation
         from isoloss.device import usable_devices
         from isoloss.measurements.sensitivity import beyond_trust
 
@@ -125,26 +131,24 @@ def sensitivity(options: SensitivityOptions) -> int:
     roundings, others, doubts = _changes(options, models[options.model])
     for doubt in doubts:
         print(f"warning: {doubt}", file=sys.stderr)
-    found, best = _predicted(options, models, batches, roundings, others)
-    if (far := beyond_trust(found)) is not None:
+    shown = _predicted(options, models, batches, roundings, others, doubts)
+    if (far := beyond_trust(shown.found)) is not None:
         print(f"warning: {far}", file=sys.stderr)
-        doubts.append(far)
-    model = models[options.model]
-    shown = Shown(options.model, model, found, best, options.by, batches, options.seed, doubts)
-    if best is not None:
-        write_allocation(shown, _allocation_file(options))
+        shown = replace(shown, doubts=[*doubts, far])
+    if shown.best is not None:
+        write_allocation(options, shown.best)
     if options.output is not None:
         from isoloss.report.flatness_page import sensitivity_page
         from isoloss.report.page import write_lone_page
 
-        told = [f"Warning: {doubt}." for doubt in doubts] + notes(shown, _allocation_file(options))
+        told = [*(f"Warning: {doubt}." for doubt in shown.doubts), *notes(shown)]
         command = repeated_command("sensitivity", options)
-        page = sensitivity_page(options.model, found, roundings, told, command)
+        page = sensitivity_page(options.model, shown.found, roundings, told, command)
         write_lone_page(page, options.output)
     if options.json:
         print_json(shown)
     else:
-        print_tables(shown, _allocation_file(options))
+        print_tables(shown)
         if options.output is not None:
             print(f"page: {options.output}")
     return 0
@@ -156,8 +160,10 @@ def _predicted(
     batches: "SampledBatches",
     roundings: "list[Rounding]",
     others: "list[WeightChange]",
-) -> "tuple[list[PartUnderChange], AllocatedBits | None]":
+    doubts: list[str],
+) -> "Shown":
     """The divergence of every part under every change, and the best allocation of bits if asked for."""
+    from isoloss.command_line.sensitivity_table import Shown
     from isoloss.measurements.measured_models import refuse_unusable
     from isoloss.measurements.sensitivity import PARTS, Sensitivity, allocated
     from isoloss.models.hub import quiet
@@ -182,7 +188,7 @@ def _predicted(
         )
         found = engine.under([*roundings, *others], part_of, progress)
         best = None if options.bits is None else allocated(engine, found, roundings, part_of, options.bits)
-        return found, best
+        return Shown(options, model, batches, found, best, doubts)
 
 
 def _changes(
@@ -192,7 +198,7 @@ def _changes(
     from isoloss.curvature.weight_changes import Noise, Pruning, Rounding
     from isoloss.measurements.quantity import half_precision
 
-    roundings = [Rounding(bits, options.group) for bits in _bits(options)]
+    roundings = [Rounding(bits, options.group) for bits in options.rounded_to]
     others: list[WeightChange] = [Noise(share, options.seed) for share in dict.fromkeys(options.noise)]
     others += [Pruning(share) for share in dict.fromkeys(options.prune)]
     doubts = []
@@ -215,19 +221,7 @@ def _changes(
     return roundings, others, doubts
 
 
-def _bits(options: SensitivityOptions) -> tuple[int, ...]:
-    """The numbers of bits to round to, largest first."""
-    other = options.noise or options.prune or options.replacement is not None
-    chosen = options.round or (BITS if not other or options.bits is not None else ())
-    return tuple(sorted(set(chosen), reverse=True))
-
-
-def _allocation_file(options: SensitivityOptions) -> Path:
-    return options.allocation or Path("allocation.json")
-
-
-def _check(options: SensitivityOptions) -> None:
-    """Refuse what can be refused without torch, which takes long to import."""
+def _check_without_torch(options: SensitivityOptions) -> None:
     from isoloss.models.hub_names import refuse_absent
 
     refuse_unusable_text(options)
@@ -244,7 +238,7 @@ def _check_changes(options: SensitivityOptions) -> None:
             raise BadInput(f"--round takes 2 to 16 bits, not {bits}")
     if options.group is not None:
         refuse_below(2, options.group, "--group")
-        if not _bits(options):
+        if not options.rounded_to:
             raise BadInput(
                 "--group is of rounding, and nothing is to be rounded; add --round, or leave it out"
             )
@@ -261,7 +255,7 @@ def _check_changes(options: SensitivityOptions) -> None:
         if options.allocation is not None:
             raise BadInput("--allocation is where --bits writes; say the mean number of bits with --bits")
         return
-    fewest, most = min(_bits(options)), max(_bits(options))
+    fewest, most = min(options.rounded_to), max(options.rounded_to)
     if not fewest <= options.bits <= most:
         raise BadInput(
             f"--bits {options.bits:g} is no mean of {fewest} to {most} bits; choose between, or name others "
@@ -269,6 +263,6 @@ def _check_changes(options: SensitivityOptions) -> None:
         )
     if options.by == "kind":
         raise BadInput("--bits gives bits to layers or tensors; leave --by kind out")
-    refuse_existing(_allocation_file(options))
-    if _allocation_file(options) == options.output:
+    refuse_existing(options.allocation_file)
+    if options.allocation_file == options.output:
         raise BadInput(f"{options.output} is both --allocation and --output; name two files")

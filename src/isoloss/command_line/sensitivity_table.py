@@ -3,13 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from torch import nn
 
 from isoloss.command_line.flatness_table import about_frozen
+from isoloss.command_line.sensitivity import SensitivityOptions
 from isoloss.command_line.terminal import in_lines, table_console
 from isoloss.files import write_atomically
 from isoloss.measurements.sampled_batches import SampledBatches
@@ -26,39 +26,36 @@ CHECKED_A_TABLE = 2
 
 @dataclass(frozen=True)
 class Shown:
-    """What was found for a model, part by part, the allocation of bits if one was asked for, and warnings."""
+    """What was asked and found of a model, part by part, the allocation of bits if asked for, and warnings."""
 
-    name: str
+    options: SensitivityOptions
     model: nn.Module
+    batches: SampledBatches
     found: Sequence[PartUnderChange]
     best: AllocatedBits | None
-    by: str
-    batches: SampledBatches
-    seed: int
-    doubts: Sequence[str] = ()
+    doubts: Sequence[str]
 
 
 def print_json(shown: Shown) -> None:
     """One JSON object on stdout."""
-    settings = {"estimand": shown.batches.prediction.estimand}
+    asked, settings = shown.options, {"estimand": shown.batches.prediction.estimand}
     rows = [*shown.found, *([] if shown.best is None else [shown.best.whole])]
     content = {
         "records": [
-            asdict(record) for row in rows for record in row.records(shown.name, shown.seed, settings)
+            asdict(record) for row in rows for record in row.records(asked.model, asked.seed, settings)
         ],
         "estimand": settings["estimand"],
-        "by": shown.by,
+        "by": asked.by,
         "allocation": None if shown.best is None else _allocation(shown.best),
         "warnings": list(shown.doubts),
     }
     print(json.dumps(content, ensure_ascii=False, allow_nan=False))
 
 
-def write_allocation(shown: Shown, path: Path) -> None:
+def write_allocation(options: SensitivityOptions, best: AllocatedBits) -> None:
     """The bits of every tensor, as JSON."""
-    assert shown.best is not None
-    content = {"model": shown.name, **_allocation(shown.best)}
-    write_atomically(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+    content = {"model": options.model, **_allocation(best)}
+    write_atomically(options.allocation_file, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
 def _allocation(best: AllocatedBits) -> dict[str, object]:
@@ -73,7 +70,7 @@ def _allocation(best: AllocatedBits) -> dict[str, object]:
     }
 
 
-def print_tables(shown: Shown, written: Path) -> None:
+def print_tables(shown: Shown) -> None:
     """The divergence of every part under every change, a few changes a table, and notes below."""
     console = table_console()
     changes = list(dict.fromkeys(each.change for each in shown.found))
@@ -81,7 +78,7 @@ def print_tables(shown: Shown, written: Path) -> None:
     at_once = CHECKED_A_TABLE if checked else CHANGES_A_TABLE
     for start in range(0, len(changes), at_once):
         console.print(_table(shown, changes[start : start + at_once], checked))
-    for line in notes(shown, written):
+    for line in notes(shown):
         print(in_lines(line))
 
 
@@ -89,7 +86,7 @@ def _table(shown: Shown, changes: Sequence[str], checked: bool) -> Table:
     table = Table(
         title=f"KL(before || after) by each change of weights, in {UNIT}", box=SIMPLE_HEAD, padding=0
     )
-    table.add_column(shown.by, overflow="fold")
+    table.add_column(shown.options.by, overflow="fold")
     for change in changes:
         table.add_column(change, justify="right")
         if checked:
@@ -120,8 +117,8 @@ def _cell(estimate: Estimate) -> str:
     return f"{mantissa}e{int(exponent)}{share}"
 
 
-def notes(shown: Shown, written: Path) -> list[str]:
-    """How it was predicted and on what, and the bits allocated, which are in the file `written`."""
+def notes(shown: Shown) -> list[str]:
+    """How it was predicted and on what, and the bits allocated."""
     if not shown.found:
         return ["no weight changes: there is nothing to predict"]
     n = shown.found[0].from_trace.n
@@ -133,14 +130,14 @@ def notes(shown: Shown, written: Path) -> list[str]:
     lines = [
         f"predicted {way}",
         f"on {n:,} sentences; each number is a {shown.batches.prediction.estimand}, ± its standard error",
-        *about_frozen(shown.name, shown.model),
+        *about_frozen(shown.options.model, shown.model),
     ]
     if shown.best is not None:
-        lines += _about_bits(shown, shown.best, written)
+        lines += _about_bits(shown, shown.best)
     return lines
 
 
-def _about_bits(shown: Shown, best: AllocatedBits, written: Path) -> list[str]:
+def _about_bits(shown: Shown, best: AllocatedBits) -> list[str]:
     bits = best.allocation.bits
     groups = {number: [part for part in bits if bits[part] == number] for number in set(bits.values())}
     listed = "; ".join(f"{number} bits: {', '.join(groups[number])}" for number in sorted(groups))
@@ -154,5 +151,5 @@ def _about_bits(shown: Shown, best: AllocatedBits, written: Path) -> list[str]:
         listed,
         f"a mean of {best.allocation.mean_bits:.4g} bits: {_cell(best.whole.best)} nats{measured}; "
         f"{', '.join(uniform)}",
-        f"the bits of every tensor are in {written}",
+        f"the bits of every tensor are in {shown.options.allocation_file}",
     ]

@@ -13,6 +13,7 @@ from tyro.conf import Positional
 
 from isoloss.command_line.terminal import starting, table_console
 from isoloss.errors import Damaged
+from isoloss.results.checkpoint import checkpoint_folders, holds_another, read_checkpoint
 
 if TYPE_CHECKING:
     from isoloss.results.record import Record
@@ -56,8 +57,6 @@ def show(options: ShowOptions) -> int:
 
 def _report_damaged_files(run: "StoredRun") -> int:
     """Name on stderr what is damaged beside a checkpoint's whole record, as weights are; 1 if anything is."""
-    from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint
-
     recorded = {each.step for each in run.checkpoints if each.content}
     code = 0
     for folder in checkpoint_folders(run.folder):
@@ -86,8 +85,6 @@ def report_damage(runs: Sequence["StoredRun"]) -> int:
 
 def refuse_without_specification(run: "StoredRun") -> None:
     """Raise Damaged if nothing is known of a run: its specification is damaged, or it holds another run."""
-    from isoloss.results.checkpoint import holds_another
-
     if what := holds_another(run.folder):
         raise Damaged(f"{run.folder} {what}")
     if not run.specification:

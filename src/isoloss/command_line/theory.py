@@ -61,7 +61,7 @@ class TheoryOptions:
 
 def theory(options: TheoryOptions) -> int:
     """Carry out the request; returns 0 if all was computed, whatever the verdicts, 1 if some was not."""
-    _check(options)
+    _check_without_torch(options)
     with starting("theory"):
         from isoloss.command_line.reproduction import executor
         from isoloss.command_line.verdict_lines import print_summary, results_as_json
@@ -121,15 +121,13 @@ def _missing(planned: "Sequence[PlannedStatement]", folder: Path) -> "list[Job]"
     return jobs
 
 
-def _check(options: TheoryOptions) -> None:
-    """Refuse what can be refused without torch, which takes long to import."""
+def _check_without_torch(options: TheoryOptions) -> None:
     if options.name is not None:
         statements_named(options.name)
     if (options.length is not None or options.samples is not None) and options.name != SIZED:
         raise BadInput(f"--length and --samples are for one statement: isoloss theory {SIZED}")
-    for number, option in ((options.processes, "--processes"), (options.samples, "--samples")):
-        if number is not None:
-            refuse_below(1, number, option)
+    refuse_below(1, options.processes, "--processes")
+    refuse_below(1, options.samples, "--samples")
     if options.length is not None:
         refuse_unbalanced(options.length, 1.0)
     if options.output is not None:

@@ -14,7 +14,7 @@ from isoloss.executors.job import Notice
 from isoloss.experiments.claims import Judgement, Role
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.shipped_results import BesideShipped
-from isoloss.report.page import spoken
+from isoloss.report.page import several, spoken
 from isoloss.results.record import Record, Setting, as_text, digits_that_tell, in_digits
 from isoloss.results.verdict import Verdict, counts
 from isoloss.theory.finding import Finding, Statement
@@ -46,7 +46,7 @@ def counted(judgements: Sequence[Judgement]) -> list[str]:
     lines = []
     for role in ("effect", "premise"):
         if found := [judged.verdict for judged in judgements if judged.claim.role == role]:
-            lines.append(f"{_several(len(found), role)}: {_numbers_of(found)}")
+            lines.append(f"{several(len(found), role)}: {_numbers_of(found)}")
     return lines
 
 
@@ -154,15 +154,11 @@ def summary_lines(statements: Sequence[Statement], width: int) -> Iterator[str]:
             )
         return
     yield from statement_lines(statements, width)
-    failing = [
-        (statement.name, finding)
-        for statement in statements
-        for finding in statement.findings
-        if finding.verdict != Verdict.SUPPORTED
-    ]
-    for name, finding in failing:
-        yield f"{name}:"
-        yield from finding_lines(finding, width)
+    for statement in statements:
+        for finding in statement.findings:
+            if finding.verdict != Verdict.SUPPORTED:
+                yield f"{statement.name}:"
+                yield from finding_lines(finding, width)
     corrections = sum(len(statement.corrections) for statement in statements)
     if corrections:
         yield f"{corrections} corrections of the paper's text: on the page, and by `isoloss theory NAME`"
@@ -219,7 +215,7 @@ def counted_findings(statements: Sequence[Statement]) -> str:
     """
     findings = [finding for statement in statements for finding in statement.findings]
     numbers = _numbers_of([finding.verdict for finding in findings])
-    return f"{_several(len(statements), 'statement')}, {_several(len(findings), 'finding')}: {numbers}"
+    return f"{several(len(statements), 'statement')}, {several(len(findings), 'finding')}: {numbers}"
 
 
 def statement_lines(statements: Sequence[Statement], width: int) -> Iterator[str]:
@@ -253,7 +249,3 @@ def in_numbers(finding: Finding) -> str:
     allowed = f" (tolerance {finding.tolerance:.2g})" if finding.tolerance else ""
     paper = f"; the paper: {finding.paper}" if finding.paper else ""
     return f"computed {measured}{unit}; predicted {finding.prediction}{allowed}{paper}"
-
-
-def _several(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"

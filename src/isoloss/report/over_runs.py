@@ -81,7 +81,7 @@ def fitted_slope(frame: pl.DataFrame, group: str, x: Axis, y: Axis) -> Slope | N
     As in claims on such slopes, seeds count by the spread of their x. The error is that of a ratio of sums
     over seeds, linearised.
 
-    >>> rows = [{"seed": s, "x": x, "y": 2 * x + s} for s in (1, 5) for x in (1.0, 2.0, 3.0)]
+    >>> rows = [{"seed": s, "x": x, "y": 2 * x - 30 * s} for s in (1, 5) for x in (s, s + 1.0)]
     >>> found = fitted_slope(pl.DataFrame(rows), "seed", Axis("x", "x"), Axis("y", "y"))
     >>> found.slope.value, found.slope.standard_error
     (2.0, 0.0)

@@ -167,8 +167,8 @@ def paper_page(results: Sequence[ExperimentResult]) -> tuple[Page, ...]:
 def ranges(table: pl.DataFrame) -> Facts:
     """From the least to the largest of each of RANGES, over the checkpoints that are judged.
 
-    >>> ranges(pl.DataFrame({"step": [1, 2], "saturated": [True, True], "loss": [1.5, 1.52]}))
-    (('exact pre-training loss', '1.5 to 1.52 nats, a spread of 1.3 %'),)
+    >>> ranges(pl.DataFrame({"step": [1, 2, 3], "saturated": [False, True, True], "loss": [9.0, 2.0, 3.0]}))
+    (('exact pre-training loss', '2 to 3 nats, a spread of 50 %'),)
     """
     if not {"step", "saturated"} <= set(table.columns):
         return ()

@@ -45,6 +45,15 @@ def spoken(name: str) -> str:
     return title[:1].upper() + title[1:]
 
 
+def several(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> several(1, "run"), several(2000, "run")
+    ('1 run', '2,000 runs')
+    """
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 @dataclass(frozen=True)
 class DrawnPanel:
     """A panel with its charts as drawings; `key` is what the colours of all of them mean, if it is one thing.

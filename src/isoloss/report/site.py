@@ -31,7 +31,7 @@ from isoloss.report.experiment_page import ExperimentPage, notices_of, write_run
 from isoloss.report.frame import FILES, Link, LinkGroup, json_link, rendered, within_site, write_assets
 from isoloss.report.language_page import language_page
 from isoloss.report.overview import OVERVIEW, Card, Overview, answers, decided_by_family, gallery, paper_page
-from isoloss.report.page import Page, Section, drawn, spoken, write_page
+from isoloss.report.page import Page, Section, drawn, several, spoken, write_page
 from isoloss.report.table import claims_as_latex
 from isoloss.theory.finding import Statement
 from isoloss.theory.suite import statement_content, stored_statements
@@ -146,11 +146,9 @@ def _overview(
     site: Site, experiments: Sequence[Page], statements: Sequence[Page], languages: Sequence[Page]
 ) -> Overview:
     planned = [run for result in site.results for run in result.experiment.runs]
-    asked = _number(len(site.results), "experiment", "experiments")
-    runs = _number(len(shared(planned)), "pre-training run", "pre-training runs")
-    evidence = (
-        f", {_number(len(statements), 'statement', 'statements')} put to the test" if statements else ""
-    )
+    asked = several(len(site.results), "experiment")
+    runs = several(len(shared(planned)), "pre-training run")
+    evidence = f", {several(len(statements), 'statement')} put to the test" if statements else ""
     of_experiments = tuple(
         _experiment_card(page, result) for page, result in zip(experiments, site.results, strict=True)
     )
@@ -196,10 +194,6 @@ def _where(results: Sequence[ExperimentResult]) -> tuple[tuple[str, str], ...]:
 def _picture(page: Page) -> str:
     """The first panel's, which is readable when small."""
     return next((f"{FILES}/{page.name}-{panel.name}.svg" for panel in page.panels if panel.charts), "")
-
-
-def _number(count: int, one: str, several: str) -> str:
-    return f"{count:,} {one if count == 1 else several}"
 
 
 def _links(overview: Overview, beside: Sequence[Page]) -> tuple[LinkGroup, ...]:

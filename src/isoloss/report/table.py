@@ -60,10 +60,9 @@ def every_column(data: pl.DataFrame) -> Table:
     >>> every_column(pl.DataFrame({"trace": [1.0], "trace_error": [0.1]})).columns
     (Axis(column='trace', title='trace', error='trace_error', logarithmic=False),)
     """
-    errors = {f"{name}_error": name for name in data.columns if f"{name}_error" in data.columns}
-    names = [name for name in data.columns if name not in errors]
-    by_name = {name: error for error, name in errors.items()}
-    return Table(tuple(Axis(name, name.replace("_", " "), by_name.get(name, "")) for name in names))
+    errors = {name: f"{name}_error" for name in data.columns if f"{name}_error" in data.columns}
+    names = [name for name in data.columns if name not in errors.values()]
+    return Table(tuple(Axis(name, name.replace("_", " "), errors.get(name, "")) for name in names))
 
 
 def interval_picture(judged: Judgement) -> Markup:
