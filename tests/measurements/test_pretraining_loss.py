@@ -4,7 +4,7 @@ import torch
 from isoloss.corpora.token_sentences import TextCorpus
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.errors import BadInput
-from isoloss.measurements.on_sentences.pretraining_loss import RunningSentenceLosses
+from isoloss.measurements.on_sentences.pretraining_loss import PretrainingLossQuantity, RunningSentenceLosses
 from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
 from isoloss.measurements.sampled_batches import SampledBatches
 from tiny_text_models import text_model, text_tokenizer
@@ -53,6 +53,18 @@ def test_memory_changes_nothing_and_the_token_average_weighs_by_predictions():
     assert by_sentence.value == pytest.approx(float(whole.values.mean()))
     weighted = (whole.values * whole.predictions).sum() / whole.predictions.sum()
     assert by_token.value == pytest.approx(float(weighted))
+
+
+@pytest.mark.parametrize(("memory_bytes", "at_once"), [(1, False), (1 << 28, True)])
+def test_the_memory_given_bounds_a_pass(memory_bytes, at_once):
+    model, made = text_model(), batches(causal=False)
+    running = PretrainingLossQuantity(5, 0).running(model, made.objective, memory_bytes)
+    seen = []
+    with model.register_forward_pre_hook(
+        lambda _module, _args, given: seen.append(len(given["input_ids"])), with_kwargs=True
+    ):
+        measure_until([running], made, Stopping(), task="loss")
+    assert (5 in seen) == at_once  # whether sentences are apart is tried on one and two of them
 
 
 def test_a_loss_that_is_no_number_is_refused():

@@ -26,7 +26,7 @@ CHECKED_A_TABLE = 2
 
 @dataclass(frozen=True)
 class Shown:
-    """What was asked and found of a model, part by part, the allocation of bits if asked for, and warnings."""
+    """What was asked and found of a model, part by part, the bits allocated if asked for, and warnings."""
 
     options: SensitivityOptions
     model: nn.Module

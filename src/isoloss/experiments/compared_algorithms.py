@@ -160,7 +160,7 @@ def pairs_panel(
         "The pairs of each seed, at their common loss",
         "Two rows per pair, both where they first reach their common loss; ± one standard error over "
         f"{over}, including the error of the interpolation between checkpoints. “Same loss”: whether the two "
-        "agree to within 0.5 % of the loss, as far as their errors tell.",
+        "agree to within 0.5 % of the loss, as far as their errors tell. Claims are judged on these pairs.",
         (Table((*named, *place, loss, same, *columns)), *charts),
         pairs,
         shows=shows,

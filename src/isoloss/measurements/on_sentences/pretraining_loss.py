@@ -110,7 +110,7 @@ class PretrainingLossQuantity:
         return self.measurement(running.result(), subject)
 
     def running(self, model: nn.Module, objective: Objective, memory_bytes: int) -> RunningSentenceLosses:
-        return RunningSentenceLosses(model, objective)
+        return RunningSentenceLosses(model, objective, memory_bytes)
 
     def measurement(self, result: SentenceLosses, subject: Subject[Any]) -> Measurement:
         records = result.records(self.seed, subject.checkpoint, dict(subject.settings))
