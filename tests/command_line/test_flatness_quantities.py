@@ -9,6 +9,7 @@ from called import output_of
 from flatness_folders import MASK, TOKENS, records
 
 from isoloss.corpora.token_sentences import TokenCorpus
+from isoloss.errors import BadInput
 from isoloss.measurements import on_sentences
 from isoloss.measurements.on_sentences import eigenvalues, local_learning_coefficient
 from isoloss.measurements.on_sentences.local_learning_coefficient import LocalLearningCoefficientQuantity
@@ -96,6 +97,22 @@ def test_a_quantity_is_one_file_in_the_folder_or_anywhere(flatness, tmp_path, mo
     assert flatness(*arguments, "length")[0] == 2
     monkeypatch.setattr(on_sentences, "__path__", [*on_sentences.__path__, str(tmp_path)])
     assert records(flatness(*arguments, "length")[1]) == found
+
+
+def test_every_file_of_the_folder_is_a_quantity_or_has_several(tmp_path, monkeypatch):
+    shipped = on_sentences.quantity_names()
+    one = OWN + "\n\ndef drawn_on_sentences(sentences): ...\n"
+    several = OWN.replace("def on_sentences(", "def short_on_sentences(")
+    imported = "from isoloss.measurements.on_sentences.pretraining_loss import on_sentences as on_sentences\n"
+    for name, content in {"one": one, "lengths": several, "other": imported, "._one": "\xff"}.items():
+        (tmp_path / f"{name}.py").write_text(content, encoding="latin-1")
+    monkeypatch.setattr(on_sentences, "__path__", [*on_sentences.__path__, str(tmp_path)])
+    assert set(on_sentences.quantity_names()) - set(shipped) == {"one", "short", "other"}
+    made = {name: type(on_sentences.quantity_named(name, 9, 0)).__name__ for name in ("short", "other")}
+    assert made["other"] == "PretrainingLossQuantity" != made["short"]
+    (tmp_path / "fisher_trace.py").write_text(OWN)
+    with pytest.raises(BadInput, match=r"called fisher_trace, in traces and fisher_trace.py; rename"):
+        on_sentences.quantity_named("fisher_trace", 9, 0)
 
 
 def test_what_is_no_quantity_is_refused_in_one_sentence(flatness, tmp_path):

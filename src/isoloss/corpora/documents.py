@@ -89,14 +89,10 @@ def documents_digest(path: Path) -> str:
     try:
         refuse_endless(path, "documents")
         with path.open("rb") as file:
-            while piece := file.readline(BYTES_AT_ONCE):
+            while piece := file.read(BYTES_AT_ONCE):
                 digest.update(piece)
-                if path.suffix.lower() == ".parquet":
-                    continue
-                if b"\0" in piece:
-                    raise _no_text(path, line)
-                decoder.decode(piece)
-                line += piece.endswith(b"\n")
+                if path.suffix.lower() != ".parquet":
+                    line = _checked(path, piece, decoder, line)
             if not file.tell():
                 raise BadInput(f"{path} is empty; give a file with documents")
             decoder.decode(b"", final=True)
@@ -109,6 +105,18 @@ def documents_digest(path: Path) -> str:
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror or error}; check its permissions") from error
     return digest.hexdigest()
+
+
+def _checked(path: Path, piece: bytes, decoder: codecs.IncrementalDecoder, line: int) -> int:
+    """The number of the line in which the piece ends, if it starts in line `line`."""
+    if b"\0" in piece:
+        raise _no_text(path, line + piece.count(b"\n", 0, piece.index(b"\0")))
+    pending = len(decoder.getstate()[0])  # first bytes of a character that the previous piece's end cut
+    try:
+        decoder.decode(piece)
+    except UnicodeDecodeError as error:
+        raise _no_text(path, line + piece.count(b"\n", 0, max(0, error.start - pending))) from error
+    return line + piece.count(b"\n")
 
 
 def _no_text(path: Path, line: int) -> BadInput:

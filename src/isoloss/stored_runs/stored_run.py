@@ -109,7 +109,9 @@ class StoredRun:
         if self.out_of_date:
             quantities = ", ".join(self.out_of_date)
             return f"out of date: {quantities} has another revision now; reproduce it again to measure anew"
-        if not 0 < self.planned_steps <= self.step:
+        if self.planned_steps == 0:
+            return f"unfinished: trained to step {self.step:,} of a number that is not known"
+        if self.step < self.planned_steps:
             return f"unfinished: trained to step {self.step:,} of {self.planned_steps:,}"
         return f"unfinished: {self.missing} measurements are missing" if self.missing else "complete"
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -20,17 +21,22 @@ if TYPE_CHECKING:  # the commands' options list the names, and need not wait for
     from isoloss.measurements.quantity import Quantity
 
 EXPORTED = "on_sentences"
-DEFINED = re.compile(rf"^(?:def )?((?:\w+_)?{EXPORTED})\b", re.MULTILINE)
+ONE = re.compile(rf"^(?:def )?{EXPORTED}\b|\bas {EXPORTED}\b", re.MULTILINE)
+SEVERAL = re.compile(rf"^(?:def )?(\w+_{EXPORTED})\b", re.MULTILINE)
 
 
-def _offered() -> dict[str, tuple[str, str]]:
-    """The module of this folder and the name in it that each quantity has, by what it is called."""
-    files = (file for folder in __path__ for file in Path(folder).glob("[!_]*.py"))
-    return {
-        made.removesuffix(EXPORTED).rstrip("_") or file.stem: (f"{__name__}.{file.stem}", made)
-        for file in files
-        for made in DEFINED.findall(file.read_text(encoding="utf-8"))
-    }
+def _offered() -> list[tuple[str, str, str]]:
+    """What each quantity is called, the module of this folder that has it, and the name that it has there."""
+    offered = []
+    for folder in __path__:
+        for module in iter_modules([folder]):
+            file = Path(folder, f"{module.name}.py")
+            text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+            several = [] if ONE.search(text) else SEVERAL.findall(text)
+            place = f"{__name__}.{module.name}"
+            offered += [(made.removesuffix(f"_{EXPORTED}"), place, made) for made in several]
+            offered += [] if several else [(module.name, place, EXPORTED)]
+    return offered
 
 
 def quantity_names() -> tuple[str, ...]:
@@ -39,7 +45,7 @@ def quantity_names() -> tuple[str, ...]:
     >>> quantity_names()[:2]
     ('ascent_sharpness', 'batch_sharpness')
     """
-    return tuple(sorted(_offered()))
+    return tuple(sorted({name for name, *_ in _offered()}))
 
 
 def name_and_value(name: str) -> tuple[str, str | None]:
@@ -98,7 +104,11 @@ def quantity_named(name: str, sentences: int, seed: int) -> "Quantity":
     if called.endswith(".py"):
         make = getattr(_module_at(Path(called)), EXPORTED)
     else:
-        module, made = _offered()[called]
+        places = [(module, made) for name, module, made in _offered() if name == called]
+        if len(places) > 1:
+            both = " and ".join(module.rpartition(".")[2] for module, _ in places)
+            raise BadInput(f"two quantities are called {called}, in {both}.py; rename one of them")
+        module, made = places[0]
         make = getattr(import_module(module), made)
     found: Quantity
     if value is None:
