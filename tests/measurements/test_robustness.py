@@ -180,6 +180,7 @@ def test_each_number_of_the_second_language_is_that_of_its_models() -> None:
     quantity = SecondLanguageQuantity(20, 1, rule, steps=2, batch_size=8, every=1, target=target)
     weights = [weight.detach().clone() for weight in model.parameters()]
     records = records_of(quantity, model, language)
+    assert all(float(each) < before for each in expected["second_kl"])  # the second language is learnt
     assert all(map(torch.equal, weights, model.parameters()))
     assert set(quantity.columns(records)) == set(quantity.column_names)
     assert [record.quantity for record in records] == list(expected)

@@ -103,6 +103,7 @@ def inspect(options: InspectOptions) -> int:
 
 
 def _check_without_torch(options: InspectOptions) -> None:
+    """Refuse what can be refused before torch is imported, which takes seconds."""
     from isoloss.models.hub_names import refuse_absent
 
     refuse_below(2, options.length, "--length")
