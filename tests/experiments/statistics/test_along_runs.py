@@ -74,6 +74,8 @@ def test_a_gain_is_that_of_the_last_checkpoint_with_both_columns() -> None:
     assert found([run, frame(after=[0.9], before=[0.8])]) == pytest.approx(15.0)
     assert math.isnan(found([]))
     assert math.isnan(found([run.head(2)]))
+    at_two_steps = frame(after=[0.1, 0.6, None], before=[0.2, 0.5, 0.3])
+    assert found([at_two_steps]) == pytest.approx(10.0)
 
 
 def test_what_is_not_learnt_is_a_share_of_the_entropy() -> None:

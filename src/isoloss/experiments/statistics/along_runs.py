@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from isoloss.experiments.statistics.rank_correlation import Advantage, complete_rows
+from isoloss.experiments.statistics.rank_correlation import complete_rows
 from isoloss.experiments.statistics.seed_bootstrap import (
     Frames,
     Statistic,
@@ -135,9 +135,21 @@ class Last:
         return float(self.of.scale(values)[-1]) if len(values) else float("nan")
 
 
+@dataclass(frozen=True)
+class LastGain:
+    """A share less another in percentage points, at the last checkpoint that has both; nan without one."""
+
+    of: str
+    over: str
+
+    def __call__(self, runs: Frames) -> float:
+        of, over = 100 * complete_rows(runs, (self.of, self.over))
+        return float(of[-1] - over[-1]) if len(of) else float("nan")
+
+
 def mean_gain(of: str, over: str) -> MeanWithinRuns:
-    """Mean over runs of a share at the last checkpoint, less another share there, in percentage points."""
-    return MeanWithinRuns(Advantage(Last(in_points(of)), Last(in_points(over))))
+    """Mean over runs of `LastGain`."""
+    return MeanWithinRuns(LastGain(of, over))
 
 
 @dataclass(frozen=True)
