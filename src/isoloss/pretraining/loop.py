@@ -128,13 +128,7 @@ def pretrain(
         earlier_seeds += put_starting_weights(model, specification, start_from)
         model, horizon = model.to(place), specification.averaging_horizon
         average = None if horizon is None else WeightAverage(model, horizon)
-        objective, compute = specification.objective, specification.compute
-        steps, batch_size = specification.steps, specification.batch_size
-        carried_out = compute.of(objective, model)
-        training = Training(
-            model, carried_out, language, seed, steps, batch_size, processes, compute.micro_batch
-        )
-        rule = specification.update_rule.build(training)
+        rule = _rule_for(model, specification, language, processes)
         # Only now, so that a refused run does not claim a folder.
         processes.on_main(lambda: claim(folder, specification))
         processes.on_main(lambda: remove_leftovers(folder))
@@ -146,12 +140,32 @@ def pretrain(
             average,
             tokenizer_of(language),
             rule,
-            Stream(language, objective, batch_size, seed),
+            Stream(language, specification.objective, specification.batch_size, seed),
             processes,
             at_step,
             at_checkpoint,
         )
         return _train(run, place, workers, progress if processes.number == 0 else silent)
+
+
+def _rule_for(
+    model: PreTrainedModel,
+    specification: PretrainingSpecification,
+    language: SentenceSource,
+    processes: Processes,
+) -> UpdateRule:
+    objective = specification.compute.of(specification.objective, model)
+    training = Training(
+        model,
+        objective,
+        language,
+        specification.seed,
+        specification.steps,
+        specification.batch_size,
+        processes,
+        specification.compute.micro_batch,
+    )
+    return specification.update_rule.build(training)
 
 
 def _refuse_what_does_not_go_together(
