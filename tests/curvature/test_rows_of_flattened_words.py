@@ -74,14 +74,13 @@ def sentences(n):
     return [torch.randint(1, WORDS, (int(length),), generator=generator).tolist() for length in lengths]
 
 
-def beside_others_as_alone(architecture, drawn, first=0):
-    """Their traces, the `first` in a batch of their own, and those of each alone, which are the same."""
+def beside_others_and_alone(architecture, drawn, first=0):
+    """Their traces, the `first` in a batch of their own, and those of each alone."""
     torch.manual_seed(0)
     model = architecture().double()
     alone = fisher_trace(model, [next_token_batch([each], 0) for each in drawn], Whole())
     parts = [part for part in (drawn[:first], drawn[first:]) if part]
     together = fisher_trace(model, [next_token_batch(part, 0) for part in parts], Whole())
-    assert torch.allclose(together.values, alone.values, rtol=1e-10)
     return together, alone
 
 
@@ -90,7 +89,8 @@ def beside_others_as_alone(architecture, drawn, first=0):
     "architecture", others_thorough([PositionsFirst, SentencesFirst, TorchEncoder], quick=2)
 )
 def test_sentences_have_the_traces_that_they_have_alone(architecture, first):
-    together, alone = beside_others_as_alone(architecture, sentences(11), first)
+    together, alone = beside_others_and_alone(architecture, sentences(11), first)
+    assert torch.allclose(together.values, alone.values, rtol=1e-10)
     for name, values in together.groups.items():
         assert torch.allclose(values, alone.groups[name], rtol=1e-9, atol=1e-12)
     assert "per-sentence gradients" not in set(together.ways.values())
@@ -98,7 +98,8 @@ def test_sentences_have_the_traces_that_they_have_alone(architecture, first):
 
 @pytest.mark.parametrize("kind", [SeesOthers, SeesALittleOfOthers])
 def test_sentences_that_see_each_other_are_kept_apart_also_after_a_batch_of_one(kind):
-    beside_others_as_alone(kind, [[each, 3, 5, 7] for each in range(1, 8)], first=1)
+    together, alone = beside_others_and_alone(kind, [[each, 3, 5, 7] for each in range(1, 8)], first=1)
+    assert torch.allclose(together.values, alone.values, rtol=1e-10)
 
 
 class Interleaved(SentencesFirst):
@@ -137,5 +138,6 @@ class Recomputed(SentencesFirst):
     ],
 )
 def test_layouts_that_are_not_understood_are_measured_all_the_same(layout, ways):
-    together, _ = beside_others_as_alone(layout, sentences(9))
+    together, alone = beside_others_and_alone(layout, sentences(9))
+    assert torch.allclose(together.values, alone.values, rtol=1e-10)
     assert set(together.ways.values()) == ways
