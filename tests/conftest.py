@@ -41,6 +41,10 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    gc.freeze()  # at its end pytest searches everything twice, for seconds
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # The longest tests come first: started last, they would leave the other processes idle.
     items.sort(key=lambda item: item.path.name != "test_reproduction_at_smoke_scale.py")

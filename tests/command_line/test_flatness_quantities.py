@@ -110,7 +110,9 @@ def test_every_file_of_the_folder_is_a_quantity_or_has_several(tmp_path, monkeyp
     assert set(on_sentences.quantity_names()) - set(shipped) == {"one", "short", "other"}
     made = {name: type(on_sentences.quantity_named(name, 9, 0)).__name__ for name in ("short", "other")}
     assert made["other"] == "PretrainingLossQuantity" != made["short"]
-    (tmp_path / "fisher_trace.py").write_text(OWN)
+    (again := tmp_path / "again").mkdir()
+    (again / "fisher_trace.py").write_text(OWN)
+    monkeypatch.setattr(on_sentences, "__path__", [*on_sentences.__path__, str(again)])
     with pytest.raises(BadInput, match=r"called fisher_trace, in traces and fisher_trace.py; rename"):
         on_sentences.quantity_named("fisher_trace", 9, 0)
 

@@ -95,17 +95,15 @@ def refuse_unreachable_hub(name: str) -> None:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Suppress what `transformers` and torch print while loading; what fails is raised as well."""
-    bars, level, disabled = logging.is_progress_bar_enabled(), logging.get_verbosity(), root.manager.disable
+    bars, disabled = logging.is_progress_bar_enabled(), root.manager.disable
     logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    disable(ERROR)  # also of libraries that are imported on the way
+    disable(ERROR)  # of every logger, also of libraries that are imported on the way
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         disable(disabled)
-        logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
 

@@ -8,6 +8,7 @@ a file of this folder has several, each by what stands before `_on_sentences`. O
 import inspect
 import re
 from collections.abc import Iterable
+from functools import cache
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -27,15 +28,19 @@ SEVERAL = re.compile(rf"^(?:def )?(\w+_{EXPORTED})\b", re.MULTILINE)
 
 def _offered() -> list[tuple[str, str, str]]:
     """What each quantity is called, the module of this folder that has it, and the name that it has there."""
+    return [each for folder in __path__ for each in _offered_in(folder)]
+
+
+@cache
+def _offered_in(folder: str) -> list[tuple[str, str, str]]:
     offered = []
-    for folder in __path__:
-        for module in iter_modules([folder]):
-            file = Path(folder, f"{module.name}.py")
-            text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
-            several = [] if ONE.search(text) else SEVERAL.findall(text)
-            place = f"{__name__}.{module.name}"
-            offered += [(made.removesuffix(f"_{EXPORTED}"), place, made) for made in several]
-            offered += [] if several else [(module.name, place, EXPORTED)]
+    for module in iter_modules([folder]):
+        file = Path(folder, f"{module.name}.py")
+        text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+        several = [] if ONE.search(text) else SEVERAL.findall(text)
+        place = f"{__name__}.{module.name}"
+        offered += [(made.removesuffix(f"_{EXPORTED}"), place, made) for made in several]
+        offered += [] if several else [(module.name, place, EXPORTED)]
     return offered
 
 
