@@ -22,7 +22,7 @@ from isoloss.results.store import ONLY_WHEN_CHANGED
 ROWS_AT_ONCE = 8
 """Of which a module shows that it reads a language: all at once would score every token squared."""
 LIBRARIES = ("torch", "transformers", "isoloss")
-"""Whose modules are told by their names and settings; of others the code is looked at too."""
+"""Whose modules are identified by their names and settings; of others the code is hashed too."""
 OF_NO_NETWORK = ("architectures", "dtype", "torch_dtype", "transformers_version", "language_words")
 """Settings of a configuration that tell how it was written, and of which tokens a language is."""
 KEPT_BY_TORCH = frozenset(vars(nn.Module()))
@@ -159,14 +159,14 @@ def digest_of_network(module: nn.Module) -> str:
     >>> digest_of_network(nn.Dropout(0.1)) == digest_of_network(nn.Dropout(0.1))
     True
     """
-    told = [repr(module)]
+    hashed = [repr(module)]
     if isinstance(module, PreTrainedModel):
         settings = module.config.to_dict()
-        told += [f"{name}: {settings[name]!r}" for name in sorted(settings) if _is_told(name)]
+        hashed += [f"{name}: {settings[name]!r}" for name in sorted(settings) if _is_hashed(name)]
     kinds = {type(each): None for each in module.modules()}
-    told += [setting for each in module.modules() for setting in _settings(each)]
-    told += [_code(each) for kind in kinds for base in kind.__mro__ for each in _own_methods(base)]
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()
+    hashed += [setting for each in module.modules() for setting in _settings(each)]
+    hashed += [_code(each) for kind in kinds for base in kind.__mro__ for each in _methods_of_users(base)]
+    return hashlib.sha256("\n".join(hashed).encode()).hexdigest()
 
 
 def _settings(module: nn.Module) -> Iterator[str]:
@@ -177,34 +177,34 @@ def _settings(module: nn.Module) -> Iterator[str]:
     library = _library(type(module))
     if library == "transformers":
         return
-    is_own = library not in LIBRARIES
+    is_users = library not in LIBRARIES
     for name, value in sorted(vars(module).items()):
-        if name in KEPT_BY_TORCH or (not is_own and name.startswith("_")):
+        if name in KEPT_BY_TORCH or (not is_users and name.startswith("_")):
             continue
-        is_told = is_own or isinstance(value, int | float | str) or callable(value)
-        if is_told and (told := _told(value)):
-            yield f"{name}: {told}"
+        is_hashed = is_users or isinstance(value, int | float | str) or callable(value)
+        if is_hashed and (text := _as_text(value)):
+            yield f"{name}: {text}"
 
 
-def _told(value: Any) -> str:
+def _as_text(value: Any) -> str:
     """Containers of numbers, texts and functions as text, the same in every process; empty for all else."""
     if is_dataclass(value) and not isinstance(value, type):
         value = {each.name: getattr(value, each.name) for each in fields(value)}
     if isinstance(value, Mapping):
-        told = (f"{_told(key)}: {_told(each)}" for key, each in value.items())
-        return f"{{{', '.join(told)}}}"
+        pairs = (f"{_as_text(key)}: {_as_text(each)}" for key, each in value.items())
+        return f"{{{', '.join(pairs)}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_told, value))}]"
+        return f"[{', '.join(map(_as_text, value))}]"
     if isinstance(value, int | float | str):
         return repr(value)
     return _code(value) if callable(value) and not isinstance(value, nn.Module) else ""
 
 
-def _is_told(name: str) -> bool:
+def _is_hashed(name: str) -> bool:
     return name not in OF_NO_NETWORK and not name.startswith("_")
 
 
-def _own_methods(kind: type) -> list[FunctionType]:
+def _methods_of_users(kind: type) -> list[FunctionType]:
     if kind is object or _library(kind) in LIBRARIES:
         return []
     return [each for each in vars(kind).values() if isinstance(each, FunctionType)]

@@ -146,15 +146,15 @@ def polish(
     began, reached = (
         float(exact_loss(each.module, polished.objective, evaluation).kl.mean()) for each in (ready, polished)
     )
+    doubt = ""
     if not arrived and reached > to:
-        told = f"came to {reached:.3g} nats of KL, not {to:.2g}, in {lasting.steps:,} steps; give more"
-        warnings.warn(f"{called} {told}", stacklevel=2)
+        doubt = f"came to {reached:.3g} nats of KL, not {to:.2g}, in {lasting.steps:,} steps; give more"
     elif began < to:
-        told = f"was at {began:.2g} nats of KL to begin with, which is below {to:.2g}; polish to less"
-        warnings.warn(f"{called} {told}", stacklevel=2)
+        doubt = f"was at {began:.2g} nats of KL to begin with, which is below {to:.2g}; polish to less"
     elif not arrived:
-        told = f"passed {to:.2g} nats of KL between two looks, and came to {reached:.3g}; give more steps"
-        warnings.warn(f"{called} {told}", stacklevel=2)
+        doubt = f"passed {to:.2g} nats of KL between two looks, and came to {reached:.3g}; give more steps"
+    if doubt:
+        warnings.warn(f"{called} {doubt}", stacklevel=2)
     return replace(polished, step=None, run_digest="")
 
 
