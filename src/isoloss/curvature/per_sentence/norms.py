@@ -1,7 +1,8 @@
 """Squared norms of per-sentence gradients, split by part of the model, from a single backward pass."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -12,13 +13,11 @@ from torch.utils.checkpoint import CheckpointError
 
 from isoloss.curvature.derivatives import MeasuredParameters, parameter_group, trainable_parameters
 from isoloss.curvature.per_sentence.directions import Directions
-from isoloss.curvature.per_sentence.factors import GatheredGradient
-from isoloss.curvature.per_sentence.gradients import sentence_gradients, with_mean
+from isoloss.curvature.per_sentence.factors import GatheredGradient, sentence_gradients, with_mean
 from isoloss.curvature.per_sentence.parameter_uses import (
     AutogradGraph,
     ParameterUses,
     Use,
-    every_parameter_recorded,
     method_of,
     output_layer,
 )
@@ -252,3 +251,27 @@ def last_sentence_twice(batch: Batch) -> Batch:
         positions=torch.cat([batch.positions, batch.positions[last]]),
         targets=torch.cat([batch.targets, batch.targets[last]]),
     )
+
+
+@contextmanager
+def every_parameter_recorded(model: nn.Module) -> Iterator[None]:
+    """Let autograd record frozen parameters too, and freeze them again afterwards, even after an exception.
+
+    The graph then shows what is computed from a sentence's words even if the embeddings are frozen. Raises
+    BadInput for a model that was loaded under `torch.inference_mode`.
+    """
+    parameters = list(model.parameters())
+    if any(parameter.is_inference() for parameter in parameters):
+        raise BadInput(
+            "the model was loaded under torch.inference_mode, whose tensors never have gradients; load it "
+            "outside of that"
+        )
+    frozen = [each for each in parameters if not each.requires_grad and each.is_floating_point()]
+    try:
+        for parameter in frozen:
+            parameter.requires_grad_(True)
+        with torch.enable_grad():
+            yield
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(False)

@@ -13,8 +13,12 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from isoloss.curvature.derivatives import parameter_group
 from isoloss.curvature.per_sentence.directions import Directions, drawn_directions, sign_bits
-from isoloss.curvature.per_sentence.norms import MEMORY_BYTES, PerSentenceNorms, norms_along
-from isoloss.curvature.per_sentence.parameter_uses import every_parameter_recorded
+from isoloss.curvature.per_sentence.norms import (
+    MEMORY_BYTES,
+    PerSentenceNorms,
+    every_parameter_recorded,
+    norms_along,
+)
 from isoloss.device import is_out_of_memory
 from isoloss.errors import BadInput, IsolossError
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, refuse_non_finite, sentences_of
