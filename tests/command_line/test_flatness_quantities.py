@@ -11,7 +11,7 @@ from flatness_folders import MASK, TOKENS, records
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.errors import BadInput
 from isoloss.measurements import on_sentences
-from isoloss.measurements.on_sentences import eigenvalues, local_learning_coefficient
+from isoloss.measurements.on_sentences import hessian, local_learning_coefficient
 from isoloss.measurements.on_sentences.local_learning_coefficient import LocalLearningCoefficientQuantity
 from isoloss.measurements.prediction import MaskedTokens, SpecialTokens
 from isoloss.measurements.quantity import Subject
@@ -46,10 +46,10 @@ def test_every_quantity(flatness):
 
 
 def test_of_every_model_it_is_said_that_an_eigenvalue_has_not_converged(flatness, monkeypatch):
-    few = partial(eigenvalues.hessian_top_eigenvalue, most_products=2)
+    few = partial(hessian.hessian_top_eigenvalue, most_products=2)
     arguments = ("bert", "other", "--text", "text.txt", "--quantity", "hessian_top_eigenvalue")
     assert "has not converged" not in output_of(flatness(*arguments, "--sentences", "4"))
-    monkeypatch.setattr(eigenvalues, "hessian_top_eigenvalue", few)
+    monkeypatch.setattr(hessian, "hessian_top_eigenvalue", few)
     written = " ".join(output_of(flatness(*arguments, "--sentences", "4")).split())
     for name in ("bert", "other"):
         assert f"warning: {name}: the eigenvalue has not converged: residual " in written

@@ -9,7 +9,7 @@ from transformers import GPT2Config, GPT2ForSequenceClassification
 
 from isoloss.corpora.token_sentences import TokenSentence
 from isoloss.measurements.models_on_text import build_predicting, load_predicting
-from isoloss.measurements.on_sentences.traces import RootFisherQuantity
+from isoloss.measurements.on_sentences.gradients import RootFisherQuantity
 from isoloss.measurements.prediction import SpecialTokens
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.task_heads import TextClasses
