@@ -19,8 +19,8 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedM
 from isoloss.cli import main
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.per_sentence.directions import drawn_directions, sign_bits
+from isoloss.measurements.fixed_sentences import SampledBatches
 from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
-from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.models.hub import quiet
 from isoloss.models.loading import LanguageObjective
 from isoloss.objectives.batch import Batch

@@ -11,11 +11,11 @@ from flatness_folders import MASK, TOKENS, records
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.errors import BadInput
 from isoloss.measurements import on_sentences
+from isoloss.measurements.fixed_sentences import SampledBatches
 from isoloss.measurements.on_sentences import hessian, local_learning_coefficient
 from isoloss.measurements.on_sentences.local_learning_coefficient import LocalLearningCoefficientQuantity
 from isoloss.measurements.prediction import MaskedTokens, SpecialTokens
 from isoloss.measurements.quantity import Subject
-from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.progress import silent
 from isoloss.results.estimate import Estimate

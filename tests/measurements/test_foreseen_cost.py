@@ -48,8 +48,8 @@ from isoloss.measurements.counted_passes import (
     without_storage,
 )
 from isoloss.measurements.foreseen_cost import _give_freed_memory_back, foreseen_cost, of_layers
+from isoloss.measurements.inspected_model import random_batch
 from isoloss.measurements.prediction import MaskedTokens, NextToken
-from isoloss.measurements.sampled_batches import random_batch
 from isoloss.measurements.task_heads import TargetText, TextClasses, TextLabels, TokenClasses
 from isoloss.objectives.evaluation import refuse_without_gradient
 from thorough_cases import others_thorough

@@ -8,10 +8,10 @@ import torch
 from transformers import GPT2Config, GPT2ForSequenceClassification
 
 from isoloss.corpora.token_sentences import TokenSentence
+from isoloss.measurements.fixed_sentences import SampledBatches
 from isoloss.measurements.models_on_text import build_predicting, load_predicting
 from isoloss.measurements.on_sentences.gradients import RootFisherQuantity
 from isoloss.measurements.prediction import SpecialTokens
-from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.task_heads import TextClasses
 from isoloss.objectives.pretrained import SentencesApart
 from isoloss.objectives.task_heads import SequenceClass, class_batch

@@ -4,9 +4,9 @@ import torch
 from isoloss.corpora.token_sentences import TextCorpus
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.errors import BadInput
+from isoloss.measurements.fixed_sentences import SampledBatches
 from isoloss.measurements.on_sentences.pretraining_loss import PretrainingLossQuantity, RunningSentenceLosses
 from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
-from isoloss.measurements.sampled_batches import SampledBatches
 from tiny_text_models import text_model, text_tokenizer
 
 TEXTS = ["a b c d e f g h a b", "c", "d e f", "g h", "a a b"]

@@ -3,8 +3,8 @@ import torch
 
 from isoloss.corpora.token_sentences import TextCorpus, TokenCorpus, TokenSentence
 from isoloss.errors import BadInput
+from isoloss.measurements.fixed_sentences import SampledBatches
 from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
-from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.task_heads import TargetText, TokenClasses
 from isoloss.models.tokenizer import word_tokenizer
 

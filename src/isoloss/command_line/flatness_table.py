@@ -9,9 +9,9 @@ from torch import nn
 
 from isoloss.command_line.terminal import in_lines, table_console
 from isoloss.corpora.token_sentences import Corpus
+from isoloss.measurements.fixed_sentences import Reading, SampledBatches
 from isoloss.measurements.measured_models import MeasuredModels
 from isoloss.measurements.quantity import row_title, warnings_of
-from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.measurements.verdicts import PairVerdict, about, conclusions, judged
 from isoloss.models.tokenizer import lost_capitals
 from isoloss.results.estimate import CONFIDENCE, Estimate

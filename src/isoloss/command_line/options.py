@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from isoloss.command_line.flatness import FlatnessOptions
     from isoloss.command_line.sensitivity import SensitivityOptions
     from isoloss.curvature.stopping import Stopping
-    from isoloss.measurements.sampled_batches import SampledBatches
+    from isoloss.measurements.fixed_sentences import SampledBatches
 
 # Options that may be left out, named in `--help` by what they take; None stands for no such option.
 File = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")]

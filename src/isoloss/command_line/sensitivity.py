@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from isoloss.command_line.sensitivity_table import Shown
     from isoloss.curvature.weight_changes import Rounding, WeightChange
-    from isoloss.measurements.sampled_batches import SampledBatches
+    from isoloss.measurements.fixed_sentences import SampledBatches
 
 BITS = (8, 6, 5, 4, 3)
 MOST_NOISE = 1000

@@ -20,9 +20,9 @@ from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.curvature.per_sentence.traces import sentences_at_once
 from isoloss.device import Heap
 from isoloss.errors import BadInput
+from isoloss.measurements.inspected_model import random_batch
 from isoloss.measurements.models_on_text import build_predicting
 from isoloss.measurements.prediction import Prediction
-from isoloss.measurements.sampled_batches import random_batch
 from isoloss.models.hub import quiet, refusing, sized_as_published
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import a_gradient_at_a_time, evaluation_mode

@@ -21,8 +21,8 @@ from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.device import free_memory
 from isoloss.errors import is_failure, reason_of
 from isoloss.measurements.counted_passes import Configured, Counted, counted_passes, without_storage
+from isoloss.measurements.fixed_sentences import FIRST_SENTENCES, SENTENCES_A_BATCH
 from isoloss.measurements.models_on_text import configuration_of, prediction_of
-from isoloss.measurements.sampled_batches import FIRST_SENTENCES, SENTENCES_A_BATCH
 from isoloss.models.hub import quiet, refusing
 from isoloss.models.loading import LanguageObjective, refuse_without_layers
 from isoloss.models.stored_weights import HALVES

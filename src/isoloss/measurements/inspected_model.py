@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -10,6 +10,7 @@ import torch
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import PreTrainedModel
 
+from isoloss.corpora.token_sentences import TokenSentence
 from isoloss.curvature.fisher_trace import RunningFisherTrace
 from isoloss.curvature.per_sentence.traces import (
     SentenceTraces,
@@ -18,9 +19,10 @@ from isoloss.curvature.per_sentence.traces import (
 )
 from isoloss.curvature.stopping import FEWEST, refuse_too_few
 from isoloss.errors import BadInput
+from isoloss.measurements.fixed_sentences import SENTENCES_A_BATCH
 from isoloss.measurements.models_on_text import load_predicting, prediction_of, read_texts, sampled_batches
 from isoloss.measurements.prediction import MaskedTokens, Prediction
-from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH, random_batch
+from isoloss.measurements.task_heads import TextClasses, TextLabels
 from isoloss.models.hub import quiet
 from isoloss.models.loading import LanguageObjective
 from isoloss.models.tokenizer import (
@@ -90,6 +92,28 @@ def _timed(model: PreTrainedModel, objective: Objective, batch: Batch) -> tuple[
     for values in traces.groups.values():
         values.cpu()  # waits for the device
     return traces, perf_counter() - begun
+
+
+def random_batch(model: PreTrainedModel, prediction: Prediction, lengths: tuple[int, ...]) -> Batch:
+    """Random sentences of these lengths, with what the model is to say of them, as a text would have it."""
+    if isinstance(prediction, MaskedTokens):  # any token masks as well, and there may be no tokenizer
+        prediction = replace(prediction, token=0)
+    tokens, known = prediction.special_tokens(model, model.name_or_path), number_of_tokens(model)
+    generator = torch.Generator().manual_seed(0)
+    sentences = [torch.randint(known, (length,), generator=generator) for length in lengths]
+    # Models that read a text's last token find it by what fills the text up.
+    listed = [((ids + (ids == tokens.pad)) % known).tolist() for ids in sentences]
+    end = getattr(model.config, "eos_token_id", None)
+    if isinstance(prediction, TextClasses | TextLabels) and end in range(known) and end != tokens.pad:
+        # Those of BART's and T5's kind find a text's class at its end-of-sentence token, and need one.
+        inner = next(token for token in range(known) if token not in (end, tokens.pad))
+        listed = [[*(inner if token == end else token for token in ids[:-1]), end] for ids in listed]
+    answers = [prediction.example_answer(ids, model.config) for ids in listed]
+    numbered = [
+        TokenSentence(ids, list(range(len(ids))), line, answer=answer)
+        for line, (ids, answer) in enumerate(zip(listed, answers, strict=True), start=1)
+    ]
+    return prediction.batch(numbered, tokens, range(len(numbered)))
 
 
 @dataclass(frozen=True)

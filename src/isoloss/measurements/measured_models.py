@@ -12,10 +12,9 @@ from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.errors import BadInput
-from isoloss.measurements.fixed_sentences import FixedSentences
+from isoloss.measurements.fixed_sentences import FixedSentences, Reading, SampledBatches
 from isoloss.measurements.on_sentences import quantity_named, short_name
 from isoloss.measurements.quantity import Measurement, Quantity, StopsAnywhere, Subject, takes
-from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.measurements.verdicts import (
     FLATTER,
     LOSS,

@@ -18,8 +18,8 @@ from isoloss.corpora.token_sentences import (
     read_token_corpus,
 )
 from isoloss.errors import BadInput
+from isoloss.measurements.fixed_sentences import SampledBatches
 from isoloss.measurements.prediction import MaskedTokens, NextToken, Prediction
-from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.task_heads import Head, class_numbers, configuration_of_head, head_of, tell_padding
 from isoloss.models.adapters import base_of_adapter
 from isoloss.models.folder_configuration import read_config
