@@ -181,8 +181,12 @@ def _measured(options: FlatnessOptions) -> "tuple[Shown, Mapping[str, BadInput]]
         if not measured:
             alike = len({str(error) for error in refused.values()}) == 1
             raise next(iter(refused.values())) if alike else _in_one(refused)
-        verdicts = verdicts_on(measured, models, batches, progress) if len(models) > 1 else []
-    return Shown(measured, models, batches, verdicts), refused
+        if len(models) == 1:
+            return Shown(measured, models, batches, [], []), refused
+        from isoloss.measurements.verdicts import conclusions
+
+        verdicts = verdicts_on(measured, models, batches, progress)
+    return Shown(measured, models, batches, verdicts, conclusions(verdicts)), refused
 
 
 def _write_page(options: FlatnessOptions, shown: "Shown") -> None:

@@ -28,9 +28,9 @@ from isoloss.measurements.measured_models import FIXED_SENTENCES, INTERRUPTED, m
 from isoloss.measurements.models_on_text import masking
 from isoloss.measurements.on_sentences import name_and_value, quantity_named, short_name
 from isoloss.measurements.prediction import MaskedTokens
-from isoloss.measurements.quantity import Measurement
+from isoloss.measurements.quantity import LOWER, Measurement
 from isoloss.measurements.task_texts import task_features
-from isoloss.measurements.verdicts import FINE_TUNING, LOSS, LOWER, PROBE, TRACE
+from isoloss.measurements.verdicts import FINE_TUNING, LOSS, PROBE, TRACE
 from isoloss.models.adapters import base_of_adapter
 from isoloss.models.folder_configuration import read_config
 from isoloss.models.tokenizer import load_tokenizer

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
@@ -14,23 +14,23 @@ from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences, Reading, SampledBatches
 from isoloss.measurements.on_sentences import quantity_named, short_name
-from isoloss.measurements.quantity import Measurement, Quantity, StopsAnywhere, Subject, takes
-from isoloss.measurements.verdicts import (
+from isoloss.measurements.quantity import (
     FLATTER,
-    LOSS,
     LOWER,
-    NORMALISED,
-    OTHER_PARAMETERS,
-    TRACE,
-    PairVerdict,
-    answered,
-    asked_about,
+    Measurement,
+    Quantity,
+    StopsAnywhere,
+    Subject,
+    takes,
 )
 from isoloss.objectives.batch import NonFiniteScores
 from isoloss.objectives.evaluation import device_of, refuse_reading_ahead, refuse_without_gradient
 from isoloss.objectives.pretrained import apart_throughout
 from isoloss.progress import Progress, silent
 from isoloss.results.record import Record, Setting
+
+if TYPE_CHECKING:  # a model measured alone is compared with none
+    from isoloss.measurements.verdicts import PairVerdict
 
 INTERRUPTED = "interrupted"
 FIXED_SENTENCES = 256
@@ -260,13 +260,22 @@ def verdicts_on(
     models: Mapping[str, nn.Module],
     batches: SampledBatches,
     progress: Progress,
-) -> list[PairVerdict]:
+) -> "list[PairVerdict]":
     """Whether each other model has the first's loss, and which is flatter, or lower, by what was measured.
 
     Of quantities that were measured completely and have a difference; none if it is interrupted. Losses are
     of the traces' sentences, or else the first quantity's. Traces are also compared relative to the weights,
     on the first `FIXED_SENTENCES` of them.
     """
+    from isoloss.measurements.verdicts import (
+        LOSS,
+        NORMALISED,
+        OTHER_PARAMETERS,
+        TRACE,
+        answered,
+        asked_about,
+    )
+
     whole = {each.quantity: each for each in measured if each.paired and each.stopped != INTERRUPTED}
     if not whole:
         return []

@@ -5,7 +5,8 @@ Language models predict masked tokens or the next one; those with the head of a 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from transformers import PreTrainedModel
@@ -22,6 +23,9 @@ from isoloss.objectives.pretrained import (
     masked_batch,
     next_token_batch,
 )
+
+if TYPE_CHECKING:  # language models have no tables
+    from isoloss.corpora.answered_texts import AnsweredCorpus, TaggedCorpus
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,18 @@ class Prediction(Protocol):
 
     def example_answer(self, ids: Sequence[int], config: Any) -> Sequence[int]:
         """What a table might have a model of this configuration say of the sentence; nothing without one."""
+        ...
+
+
+@runtime_checkable
+class Head(Prediction, Protocol):
+    """What the head of a task predicts, of texts that are the rows of a table."""
+
+    fewest_classes: ClassVar[int]
+    """How many classes a model must have, for there to be a distribution; 0 if there are none."""
+
+    def answers(self, table: Path, config: Any) -> "AnsweredCorpus | TaggedCorpus":
+        """The rows, for a model of that configuration. Raises BadInput for a table that does not fit."""
         ...
 
 

@@ -1,13 +1,13 @@
 """What the head of a task predicts, with which a model was trained: which models have it, and its tables.
 
-A further head is a further class here, which `head_of` finds.
+A further head is a further class here, which `models_on_text.head_of` finds.
 """
 
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from transformers import (
@@ -19,8 +19,8 @@ from transformers import (
 
 from isoloss.corpora.token_sentences import TokenSentence
 from isoloss.errors import BadInput
-from isoloss.measurements.prediction import Prediction, SpecialTokens
-from isoloss.models.adapters import base_of_adapter, number_of_classes, stored_in_adapter, task_of_adapter
+from isoloss.measurements.prediction import Head, SpecialTokens
+from isoloss.models.adapters import base_of_adapter, number_of_classes, stored_in_adapter
 from isoloss.models.folder_configuration import read_config
 from isoloss.models.tokenizer import pad_token_of
 from isoloss.objectives.batch import Batch, Objective
@@ -37,18 +37,6 @@ from isoloss.objectives.task_heads import (
 
 if TYPE_CHECKING:  # language models have no tables
     from isoloss.corpora.answered_texts import AnsweredCorpus, TaggedCorpus
-
-
-@runtime_checkable
-class Head(Prediction, Protocol):
-    """What the head of a task predicts, of texts that are the rows of a table."""
-
-    fewest_classes: ClassVar[int]
-    """How many classes a model must have, for there to be a distribution; 0 if there are none."""
-
-    def answers(self, table: Path, config: Any) -> "AnsweredCorpus | TaggedCorpus":
-        """The rows, for a model of that configuration. Raises BadInput for a table that does not fit."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -180,34 +168,8 @@ class TargetText:
         return ids
 
 
-_OF_ADAPTERS = {
-    "SEQ_CLS": "ForSequenceClassification",
-    "TOKEN_CLS": "ForTokenClassification",
-    "CAUSAL_LM": "ForCausalLM",
-}
-"""How the classes of models end for which an adapter is, by peft's name of its task."""
 NO_TOKEN = -1
 """A number that no token has."""
-
-
-def head_of(name: str) -> Head | None:
-    """The kind of a model's head, by its configuration; None for a language model, and for any other head.
-
-    Of an adapter, that of its task; if it names none, or is of an encoder and a decoder, its base model's.
-    Raises BadInput for an adapter that answers questions.
-    """
-    base = base_of_adapter(name)
-    config = read_config(base or name)
-    ending_of_task = None if base is None else _OF_ADAPTERS.get(task_of_adapter(name) or "")
-    for architecture in [ending_of_task] if ending_of_task else config.architectures or ():
-        if architecture.endswith("ForSequenceClassification"):
-            several = getattr(config, "problem_type", None) == "multi_label_classification"
-            return TextLabels() if several else TextClasses()
-        if architecture.endswith("ForTokenClassification"):
-            return TokenClasses()
-        if architecture.endswith(("QuestionAnswering", "ForCausalLM", "ForMaskedLM", "LMHeadModel")):
-            return None
-    return TargetText() if getattr(config, "is_encoder_decoder", False) else None
 
 
 def configuration_of_head(name: str, head: Head) -> Any:
@@ -270,3 +232,22 @@ def first_of_decoder(model: PreTrainedModel) -> int | None:
             "its config.json"
         )
     return start
+
+
+def answers_of(names: Sequence[str], head: Head, table: Path | None) -> "AnsweredCorpus | TaggedCorpus":
+    """What a table has for models of these names to say. Raises BadInput for none, and for other classes."""
+    if table is None:
+        raise BadInput(f"{names[0]} has the head of a task ({head.name}); name a table by --text")
+    refuse_other_classes(names, head)
+    return head.answers(table, configuration_of_head(names[0], head))
+
+
+def refuse_other_classes(names: Sequence[str], head: Head) -> None:
+    """Raise BadInput for a model with other classes than the first one's, or with these in another order."""
+    if not head.fewest_classes:
+        return
+    first, *others = names
+    ours = class_numbers(configuration_of_head(first, head))
+    for other in others:
+        if class_numbers(configuration_of_head(other, head)) != ours:
+            raise BadInput(f"{first} and {other} have different classes; compare models that share them")
