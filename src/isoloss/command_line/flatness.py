@@ -205,7 +205,7 @@ def _write_page(options: FlatnessOptions, shown: "Shown") -> None:
 
 def _check_without_torch(options: FlatnessOptions) -> None:
     """Refuse what can be refused before torch is imported, which takes seconds."""
-    from isoloss.models.hub_names import refuse_absent
+    from isoloss.models.names import refuse_absent
 
     refuse_no_model(options.models)
     refuse_named_twice(options.models)

@@ -104,7 +104,7 @@ def inspect(options: InspectOptions) -> int:
 
 def _check_without_torch(options: InspectOptions) -> None:
     """Refuse what can be refused before torch is imported, which takes seconds."""
-    from isoloss.models.hub_names import refuse_absent
+    from isoloss.models.names import refuse_absent
 
     refuse_below(2, options.length, "--length")
     refuse_no_model(options.models)
@@ -225,8 +225,7 @@ def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: st
 
 def _counted_as(name: str) -> str:
     """Of a model whose measurement takes less than that of all its weights, what was counted instead."""
-    from isoloss.models.adapters import base_of_adapter
-    from isoloss.models.hub_names import read_configuration
+    from isoloss.models.names import base_of_adapter, read_configuration
 
     if base_of_adapter(name) is not None:
         return "; those of the base model, as if all were measured: the adapter's alone take less"

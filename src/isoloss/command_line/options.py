@@ -72,7 +72,7 @@ def refuse_unusable_text(options: "FlatnessOptions | SensitivityOptions") -> Non
     if sum(source is not None for source in (options.text, options.token_ids, options.dataset)) != 1:
         raise BadInput("name what to measure on by one of --text FILE, --token-ids FILE and --dataset NAME")
     if options.dataset is not None:
-        from isoloss.models.hub_names import refuse_absent_data_set
+        from isoloss.models.names import refuse_absent_data_set
 
         refuse_absent_data_set(options.dataset)
     refuse_no_file(options.text, options.token_ids)

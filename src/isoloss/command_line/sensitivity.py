@@ -222,7 +222,7 @@ def _changes(
 
 
 def _check_without_torch(options: SensitivityOptions) -> None:
-    from isoloss.models.hub_names import refuse_absent
+    from isoloss.models.names import refuse_absent
 
     refuse_unusable_text(options)
     refuse_below(2, options.sentences, "--sentences")

@@ -31,8 +31,8 @@ from isoloss.measurements.prediction import MaskedTokens
 from isoloss.measurements.quantity import LOWER, Measurement
 from isoloss.measurements.task_texts import task_features
 from isoloss.measurements.verdicts import FINE_TUNING, LOSS, PROBE, TRACE
-from isoloss.models.adapters import base_of_adapter
 from isoloss.models.folder_configuration import read_config
+from isoloss.models.names import base_of_adapter
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress
 from isoloss.results.estimate import sample_mean

@@ -20,7 +20,6 @@ from isoloss.corpora.token_sentences import (
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import SampledBatches
 from isoloss.measurements.prediction import Head, MaskedTokens, NextToken, Prediction
-from isoloss.models.adapters import base_of_adapter, task_of_adapter
 from isoloss.models.folder_configuration import read_config
 from isoloss.models.loading import (
     LanguageObjective,
@@ -29,6 +28,7 @@ from isoloss.models.loading import (
     what_is_predicted,
     with_experts_apart,
 )
+from isoloss.models.names import base_of_adapter
 from isoloss.models.tokenizer import load_tokenizer, longest_sentence, number_of_tokens, refuse_further_tokens
 
 if TYPE_CHECKING:  # tables are read for the heads of tasks alone
@@ -68,8 +68,12 @@ def head_of(name: str) -> Head | None:
     """
     base = base_of_adapter(name)
     config = read_config(base or name)
-    of_task = None if base is None else _OF_ADAPTERS.get(task_of_adapter(name) or "")
-    named = [of_task] if of_task else config.architectures or ()
+    named = config.architectures or ()
+    if base is not None:
+        from isoloss.models.adapters import task_of_adapter
+
+        of_task = _OF_ADAPTERS.get(task_of_adapter(name) or "")
+        named = [of_task] if of_task else named
     ending = next((end for each in named for end in (*_OF_TASKS, *_NOT_OF_TASKS) if each.endswith(end)), None)
     if ending in _NOT_OF_TASKS or (ending is None and not getattr(config, "is_encoder_decoder", False)):
         return None

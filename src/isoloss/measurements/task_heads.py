@@ -20,8 +20,9 @@ from transformers import (
 from isoloss.corpora.token_sentences import TokenSentence
 from isoloss.errors import BadInput
 from isoloss.measurements.prediction import Head, SpecialTokens
-from isoloss.models.adapters import base_of_adapter, number_of_classes, stored_in_adapter
+from isoloss.models.adapters import number_of_classes, stored_in_adapter
 from isoloss.models.folder_configuration import read_config
+from isoloss.models.names import base_of_adapter
 from isoloss.models.tokenizer import pad_token_of
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.task_heads import (

@@ -19,8 +19,8 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from isoloss.errors import BadInput
-from isoloss.models.hub import MEND, quiet, refuse_irregular, refuse_unreachable_hub, refusing
-from isoloss.models.hub_names import read_configuration, refuse_absent
+from isoloss.models.hub import MEND, quiet, refuse_unreachable_hub, refusing
+from isoloss.models.names import read_configuration, refuse_absent, refuse_irregular
 from isoloss.models.stored_weights import held_in, weight_shapes
 from isoloss.results.checkpoint import refuse_damaged
 

@@ -3,14 +3,12 @@
 A model that its configuration makes far larger than its weights is refused before anything is allocated.
 """
 
-import json
-import os
 import pickle
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from logging import ERROR, disable, root
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,7 +24,7 @@ from transformers.utils import logging
 
 from isoloss.device import is_out_of_memory
 from isoloss.errors import BadInput, IsolossError, is_failure, reason_of
-from isoloss.models.hub_names import hub_is_reachable, out_of_range, read_configuration, unreachable
+from isoloss.models.names import hub_is_reachable, out_of_range, read_configuration, unreachable
 
 
 @contextmanager
@@ -124,45 +122,6 @@ _MOST_ELEMENTS = 1 << 43
 """Nine million millions; the largest published models have a few."""
 _MOST_TENSORS = 100_000
 """If the files do not say; the largest published models have half as many, with every expert on its own."""
-
-
-def refuse_irregular(folder: Path) -> None:
-    """Raise BadInput for a device or a pipe among a model's files, read without end, or what may not be read.
-
-    >>> import os, tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> os.mkfifo(folder / "model.safetensors")
-    >>> refuse_irregular(folder)
-    Traceback (most recent call last):
-    isoloss.errors.BadInput: .../model.safetensors is a device or a pipe; put a file there
-    """
-    for path in sorted(folder.iterdir()):
-        _refuse_irregular_file(path)
-    for index in sorted(folder.glob("*.index.json")):
-        for name in _named_in(index):
-            if PurePath(name).is_absolute() or ".." in PurePath(name).parts:
-                raise BadInput(
-                    f"{index} names {name}, which is not in the folder; put it there, and name that"
-                )
-            _refuse_irregular_file(folder / name)
-
-
-def _refuse_irregular_file(path: Path) -> None:
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise BadInput(f"{path} is a device or a pipe; put a file there")
-    if path.is_file() and not os.access(path, os.R_OK):  # which libraries call absent
-        raise BadInput(f"{path} may not be read; mend its permissions")
-
-
-def _named_in(index: Path) -> list[str]:
-    """The files that an index of weights names; none of what is no index, which whoever reads it refuses."""
-    try:
-        content = json.loads(index.read_bytes())
-    except (ValueError, RecursionError):
-        return []
-    named = content.get("weight_map") if isinstance(content, dict) else None
-    files = named.values() if isinstance(named, dict) else ()
-    return sorted({name for name in files if isinstance(name, str)})
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from safetensors import safe_open
 from torch import nn
 
 from isoloss.errors import BadInput, IsolossError, is_failure
-from isoloss.models.adapters import base_of_adapter
-from isoloss.models.hub import refuse_irregular, refusing
+from isoloss.models.hub import refusing
+from isoloss.models.names import base_of_adapter, refuse_irregular
 from isoloss.results.checkpoint import refuse_damaged
 
 _STORED = {"F64": torch.float64, "F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
