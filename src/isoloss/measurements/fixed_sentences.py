@@ -122,11 +122,6 @@ class SampledBatches:
     tokens: SpecialTokens
     reading: Reading = field(default_factory=Reading)
 
-    @property
-    def objective(self) -> Objective:
-        """How the predictions are read off a model."""
-        return self.prediction.objective
-
     def __iter__(self) -> Iterator[Batch]:
         reading = self.reading = Reading()
         order = torch.randperm(

@@ -193,7 +193,7 @@ class _Pass:
     def __init__(self, asked: Configured, sentences: int, device: str) -> None:
         with quiet(), _DrawnInTiles():
             self.model = asked.build().to(device)
-        self.objective = asked.prediction.objective
+        self.objective = asked.prediction
         self.batch = asked.batch(self.model, sentences).to(torch.device(device))
 
     def warm_up(self, memory_bytes: int) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
@@ -24,17 +26,9 @@ from isoloss.models.adapters import number_of_classes, stored_in_adapter
 from isoloss.models.folder_configuration import read_config
 from isoloss.models.names import base_of_adapter
 from isoloss.models.tokenizer import pad_token_of
-from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.task_heads import (
-    SequenceClass,
-    SequenceLabels,
-    TargetToken,
-    TokenClass,
-    class_batch,
-    labels_batch,
-    target_batch,
-    token_class_batch,
-)
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.predicted_logits import logits_at_predictions, masked_logits
+from isoloss.objectives.pretrained import IGNORED, rectangle
 
 if TYPE_CHECKING:  # language models have no tables
     from isoloss.corpora.answered_texts import AnsweredCorpus, TaggedCorpus
@@ -46,7 +40,6 @@ class TextClasses:
 
     name: ClassVar[str] = "text classes"
     model_class: ClassVar[Any] = AutoModelForSequenceClassification
-    objective: ClassVar[Objective] = SequenceClass()
     estimand: ClassVar[str] = "mean over texts, of each of which a class is predicted"
     needs: ClassVar[str] = "a token"
     left_to_right: ClassVar[bool] = False
@@ -64,9 +57,14 @@ class TextClasses:
         return texts_with_classes(table, class_numbers(config))
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
-        return class_batch(
-            [each.ids for each in sentences], [each.answer[0] for each in sentences], tokens.pad
-        )
+        ids, present = rectangle([each.ids for each in sentences], tokens.pad)
+        rows = torch.arange(len(sentences))
+        classes = torch.tensor([each.answer[0] for each in sentences])
+        return Batch(ids, present, rows, torch.zeros_like(rows), classes)
+
+    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
+        """The scores of the model's classes. Raises BadInput for a model that gives others."""
+        return _scores_of_texts(model, batch)
 
     def example_answer(self, ids: Sequence[int], config: Any) -> Sequence[int]:
         return (0,)
@@ -78,7 +76,6 @@ class TextLabels:
 
     name: ClassVar[str] = "text labels"
     model_class: ClassVar[Any] = AutoModelForSequenceClassification
-    objective: ClassVar[Objective] = SequenceLabels()
     estimand: ClassVar[str] = (
         "mean over texts of the mean over all classes, each of which is predicted to be or not"
     )
@@ -98,7 +95,15 @@ class TextLabels:
         return texts_with_labels(table, class_numbers(config))
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
-        return labels_batch([each.ids for each in sentences], [each.answer for each in sentences], tokens.pad)
+        ids, present = rectangle([each.ids for each in sentences], tokens.pad)
+        given = torch.tensor([each.answer for each in sentences])
+        rows, classes = torch.ones_like(given).nonzero(as_tuple=True)
+        return Batch(ids, present, rows, classes, given.flatten())
+
+    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m 2"]:
+        """The scores of no, which are 0, and of yes, as a sigmoid has them."""
+        yes = _scores_of_texts(model, batch)[batch.rows, batch.positions]
+        return torch.stack([torch.zeros_like(yes), yes], dim=1)
 
     def example_answer(self, ids: Sequence[int], config: Any) -> Sequence[int]:
         return [0] * int(config.num_labels)
@@ -110,7 +115,6 @@ class TokenClasses:
 
     name: ClassVar[str] = "token classes"
     model_class: ClassVar[Any] = AutoModelForTokenClassification
-    objective: ClassVar[Objective] = TokenClass()
     estimand: ClassVar[str] = (
         "mean over texts of the mean over their words, of each of which a class is predicted"
     )
@@ -130,9 +134,14 @@ class TokenClasses:
         return words_with_classes(table, class_numbers(config))
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
-        return token_class_batch(
-            [each.ids for each in sentences], [each.answer for each in sentences], tokens.pad
-        )
+        ids, present = rectangle([each.ids for each in sentences], tokens.pad)
+        given, _ = rectangle([each.answer for each in sentences], IGNORED, ids.shape[1])
+        rows, positions = (given != IGNORED).nonzero(as_tuple=True)
+        return Batch(ids, present, rows, positions, given[rows, positions])
+
+    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
+        """The scores of the model's classes at each labelled token."""
+        return masked_logits(model, batch)
 
     def example_answer(self, ids: Sequence[int], config: Any) -> Sequence[int]:
         return [0] * len(ids)
@@ -144,7 +153,6 @@ class TargetText:
 
     name: ClassVar[str] = "target text"
     model_class: ClassVar[Any] = AutoModelForSeq2SeqLM
-    objective: ClassVar[Objective] = TargetToken()
     estimand: ClassVar[str] = "mean over texts of the mean over the tokens of their targets"
     needs: ClassVar[str] = "a token, and a target with one"
     left_to_right: ClassVar[bool] = True
@@ -162,11 +170,39 @@ class TargetText:
         return texts_with_targets(table)
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
-        sources, targets = [each.ids for each in sentences], [each.answer for each in sentences]
-        return target_batch(sources, targets, tokens.start, tokens.pad)
+        """The decoder reads `tokens.start`, or without one the last token, and all of the target before that.
+
+        Texts and targets are filled up to one width, so that an array tells its sentences from its positions.
+        """
+        targets, start = [each.answer for each in sentences], tokens.start
+        width = max(map(len, (*targets, *(each.ids for each in sentences))))
+        ids, present = rectangle([each.ids for each in sentences], tokens.pad, width)
+        read = [[each[-1] if start is None else start, *each[:-1]] for each in targets]
+        decoder_ids, of_target = rectangle(read, tokens.pad, width)
+        rows, positions = of_target.nonzero(as_tuple=True)
+        following, _ = rectangle(targets, tokens.pad, width)
+        return Batch(ids, present, rows, positions, following[rows, positions], decoder_ids=decoder_ids)
+
+    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
+        """The scores of the vocabulary at each position of the decoder."""
+        if batch.decoder_ids is None:
+            raise BadInput("the batch has no tokens for a decoder; make it with TargetText().batch")
+        mask = batch.attention_mask.long()
+        return logits_at_predictions(
+            model, batch, attention_mask=mask, decoder_input_ids=batch.decoder_ids, use_cache=False
+        )
 
     def example_answer(self, ids: Sequence[int], config: Any) -> Sequence[int]:
         return ids
+
+
+def _scores_of_texts(model: nn.Module, batch: Batch) -> Float[Tensor, "n v"]:
+    types = {} if batch.token_types is None else {"token_type_ids": batch.token_types}
+    found = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long(), **types)
+    logits: Tensor | None = getattr(found, "logits", None)
+    if logits is None or logits.ndim != 2 or len(logits) != len(batch):
+        raise BadInput(f"{type(model).__name__} gives no scores of a text's classes; take another model")
+    return logits
 
 
 NO_TOKEN = -1
