@@ -114,7 +114,7 @@ def compare(options: CompareOptions) -> int:
         from isoloss.measurements.comparison_plan import planned_stages, quantities_beside_loss
         from isoloss.measurements.comparison_sources import read_sources
         from isoloss.measurements.prediction import MaskedTokens
-        from isoloss.models.hub import quiet
+        from isoloss.models.model_files import quiet
         from isoloss.results.measurement_store import Measurements
 
     for name in options.quantity:

@@ -169,7 +169,7 @@ def _measured(options: FlatnessOptions) -> "tuple[Shown, Mapping[str, BadInput]]
     """
     from isoloss.command_line.flatness_table import Shown
     from isoloss.measurements.measured_models import measure_each, verdicts_on
-    from isoloss.models.hub import quiet
+    from isoloss.models.model_files import quiet
 
     stopping = trace_stopping(options.relative_error, options.sentences, options.seconds)
     models, batches, precision = models_on_text(options, options.models, options.parameters)

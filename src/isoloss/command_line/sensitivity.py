@@ -166,7 +166,7 @@ def _predicted(
     from isoloss.command_line.sensitivity_table import Shown
     from isoloss.measurements.measured_models import refuse_unusable
     from isoloss.measurements.sensitivity import PARTS, Sensitivity, allocated
-    from isoloss.models.hub import quiet
+    from isoloss.models.model_files import quiet
     from isoloss.objectives.pretrained import apart_throughout
 
     model, drawn = models[options.model], batches.first(options.sentences)

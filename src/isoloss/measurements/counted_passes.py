@@ -23,7 +23,7 @@ from isoloss.errors import BadInput
 from isoloss.measurements.inspected_model import random_batch
 from isoloss.measurements.models_on_text import build_predicting
 from isoloss.measurements.prediction import Prediction
-from isoloss.models.hub import quiet, refusing, sized_as_published
+from isoloss.models.model_files import quiet, refusing, sized_as_published
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import a_gradient_at_a_time, evaluation_mode
 

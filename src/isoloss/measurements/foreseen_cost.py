@@ -23,9 +23,8 @@ from isoloss.errors import is_failure, reason_of
 from isoloss.measurements.counted_passes import Configured, Counted, counted_passes, without_storage
 from isoloss.measurements.fixed_sentences import FIRST_SENTENCES, SENTENCES_A_BATCH
 from isoloss.measurements.models_on_text import configuration_of, prediction_of
-from isoloss.models.hub import quiet, refusing
 from isoloss.models.loading import LanguageObjective, refuse_without_layers
-from isoloss.models.stored_weights import HALVES
+from isoloss.models.model_files import HALVES, quiet, refusing
 from isoloss.models.tokenizer import longest_sentence, number_of_tokens
 from isoloss.objectives.batch import Batch
 from isoloss.progress import Progress, silent

@@ -23,8 +23,8 @@ from isoloss.measurements.fixed_sentences import SENTENCES_A_BATCH
 from isoloss.measurements.models_on_text import load_predicting, prediction_of, read_texts, sampled_batches
 from isoloss.measurements.prediction import MaskedTokens, Prediction
 from isoloss.measurements.task_heads import TextClasses, TextLabels
-from isoloss.models.hub import quiet
 from isoloss.models.loading import LanguageObjective
+from isoloss.models.model_files import quiet
 from isoloss.models.tokenizer import (
     highest_token,
     load_tokenizer,

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
-from isoloss.models.hub import quiet, refusing
+from isoloss.models.model_files import quiet, refusing
 from isoloss.models.names import settings_of_adapter
 from isoloss.results.checkpoint import ADAPTER_FILE
 

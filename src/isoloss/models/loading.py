@@ -21,17 +21,18 @@ from isoloss.models.folder_configuration import (
     of_further_layer,
     of_gguf,
     read_config,
+    refuse_unreachable_hub,
     renamed_weights,
 )
-from isoloss.models.hub import (
+from isoloss.models.model_files import (
     MEND,
+    explained_by_weights,
     quiet,
-    refuse_unreachable_hub,
+    refuse_whole_numbers,
     refusing,
     sized_by_weights,
 )
 from isoloss.models.names import base_of_adapter, refuse_irregular
-from isoloss.models.stored_weights import explained_by_weights, refuse_whole_numbers
 from isoloss.results.checkpoint import refuse_damaged
 
 LanguageObjective = Literal["masked", "causal"]
