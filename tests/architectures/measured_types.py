@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedM
 
 from isoloss.cli import main
 from isoloss.corpora.token_sentences import TokenCorpus
-from isoloss.curvature.per_sentence.directions import drawn_directions, sign_bits
+from isoloss.curvature.per_sentence.traces import drawn_directions, sign_bits
 from isoloss.measurements.fixed_sentences import SampledBatches
 from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
 from isoloss.models.loading import LanguageObjective

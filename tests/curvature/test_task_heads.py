@@ -39,13 +39,8 @@ from transformers import (
 from batches_of_heads import class_batch, labels_batch, target_batch, token_class_batch
 from isoloss.curvature.fisher_diagonal import fisher_diagonal
 from isoloss.curvature.fisher_trace import RunningFisherTrace, fisher_trace
-from isoloss.curvature.per_sentence.directions import fisher_directions
 from isoloss.curvature.per_sentence.norms import norms_along
-from isoloss.curvature.per_sentence.traces import (
-    bytes_kept_for_backward,
-    sentence_fisher_traces,
-    sentences_at_once,
-)
+from isoloss.curvature.per_sentence.traces import fisher_directions, sentence_fisher_traces
 from isoloss.errors import BadInput
 from isoloss.measurements.models_on_text import load_predicting
 from isoloss.measurements.task_heads import (
@@ -57,8 +52,8 @@ from isoloss.measurements.task_heads import (
     first_of_decoder,
 )
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.evaluation import refuse_reading_ahead
-from isoloss.objectives.pretrained import kept_apart
+from isoloss.objectives.evaluation import bytes_kept_for_backward, sentences_at_once
+from isoloss.objectives.pretrained import kept_apart, refuse_reading_ahead
 from thorough_cases import others_thorough
 
 CLASSES, TOKENS = 3, 11

@@ -31,11 +31,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from isoloss.curvature.per_sentence.traces import (
-    bytes_kept_for_backward,
-    sentence_fisher_traces,
-    sentences_at_once,
-)
+from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.errors import BadInput
 from isoloss.measurements import foreseen_cost as timing
 from isoloss.measurements.counted_passes import (
@@ -51,7 +47,11 @@ from isoloss.measurements.foreseen_cost import _give_freed_memory_back, foreseen
 from isoloss.measurements.inspected_model import random_batch
 from isoloss.measurements.prediction import MaskedTokens, NextToken
 from isoloss.measurements.task_heads import TargetText, TextClasses, TextLabels, TokenClasses
-from isoloss.objectives.evaluation import refuse_without_gradient
+from isoloss.objectives.evaluation import (
+    bytes_kept_for_backward,
+    refuse_without_gradient,
+    sentences_at_once,
+)
 from thorough_cases import others_thorough
 
 FORESEEN = "isoloss.measurements.foreseen_cost"

@@ -15,9 +15,8 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 from transformers import PreTrainedModel
 
-from isoloss.curvature.per_sentence.directions import Directions, drawn_directions
-from isoloss.curvature.per_sentence.norms import norms_along
-from isoloss.curvature.per_sentence.traces import sentences_at_once
+from isoloss.curvature.per_sentence.norms import Directions, norms_along
+from isoloss.curvature.per_sentence.traces import drawn_directions
 from isoloss.device import Heap
 from isoloss.errors import BadInput
 from isoloss.measurements.inspected_model import random_batch
@@ -25,7 +24,7 @@ from isoloss.measurements.models_on_text import build_predicting
 from isoloss.measurements.prediction import Prediction
 from isoloss.models.model_files import quiet, refusing, sized_as_published
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.evaluation import a_gradient_at_a_time, evaluation_mode
+from isoloss.objectives.evaluation import a_gradient_at_a_time, evaluation_mode, sentences_at_once
 
 
 class LiveMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from isoloss.curvature.per_sentence.directions import Directions, drawn_directions, sign_bits
-from isoloss.curvature.per_sentence.norms import norms_along
+from isoloss.curvature.per_sentence.norms import Directions, norms_along
+from isoloss.curvature.per_sentence.traces import drawn_directions, sign_bits
 from isoloss.device import free_memory
 from isoloss.errors import is_failure, reason_of
 from isoloss.measurements.counted_passes import Configured, Counted, counted_passes, without_storage

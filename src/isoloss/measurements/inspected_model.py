@@ -14,7 +14,6 @@ from isoloss.corpora.token_sentences import TokenSentence
 from isoloss.curvature.fisher_trace import RunningFisherTrace
 from isoloss.curvature.per_sentence.traces import (
     SentenceTraces,
-    bytes_kept_for_backward,
     sentence_fisher_traces,
 )
 from isoloss.curvature.stopping import FEWEST, refuse_too_few
@@ -33,7 +32,7 @@ from isoloss.models.tokenizer import (
     number_of_tokens,
 )
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.evaluation import device_of, refuse_without_gradient
+from isoloss.objectives.evaluation import bytes_kept_for_backward, device_of, refuse_without_gradient
 from isoloss.objectives.pretrained import EqualLengths, kept_apart
 
 LENGTH = 128

@@ -24,8 +24,8 @@ from isoloss.measurements.quantity import (
     takes,
 )
 from isoloss.objectives.batch import NonFiniteScores
-from isoloss.objectives.evaluation import device_of, refuse_reading_ahead, refuse_without_gradient
-from isoloss.objectives.pretrained import apart_throughout
+from isoloss.objectives.evaluation import device_of, refuse_without_gradient
+from isoloss.objectives.pretrained import apart_throughout, refuse_reading_ahead
 from isoloss.progress import Progress, silent
 from isoloss.results.record import Record, Setting
 
