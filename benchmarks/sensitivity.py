@@ -23,13 +23,7 @@ from isoloss.curvature.predicted_kl import measured_kl
 from isoloss.curvature.weight_changes import Rounding, differences
 from isoloss.experiments.languages import second_grammar
 from isoloss.measurements.models_on_text import load_predicting, prediction_of, sampled_batches
-from isoloss.measurements.sensitivity import (
-    WHOLE,
-    PartUnderChange,
-    Sensitivity,
-    allocated,
-    layer_of,
-)
+from isoloss.measurements.sensitivity import WHOLE, PartUnderChange, Sensitivity, allocated, layer_of
 from isoloss.models.transformers import (
     GPT2Transformer,
     PostLayerNormTransformer,

@@ -25,10 +25,7 @@ from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.on_sentences.gradients import GradientNormQuantity, RootFisherQuantity
 from isoloss.measurements.on_sentences.hessian import TopEigenvalueQuantity
 from isoloss.measurements.on_sentences.loss_rise import AscentSharpnessQuantity, NoiseSensitivityQuantity
-from isoloss.measurements.on_sentences.traces import (
-    NormalisedTraceQuantity,
-    TraceQuantity,
-)
+from isoloss.measurements.on_sentences.traces import NormalisedTraceQuantity, TraceQuantity
 from isoloss.measurements.references import (
     BeforeTraining,
     ControlQuantity,

@@ -47,11 +47,7 @@ from isoloss.measurements.foreseen_cost import _give_freed_memory_back, foreseen
 from isoloss.measurements.inspected_model import random_batch
 from isoloss.measurements.prediction import MaskedTokens, NextToken
 from isoloss.measurements.task_heads import TargetText, TextClasses, TextLabels, TokenClasses
-from isoloss.objectives.evaluation import (
-    bytes_kept_for_backward,
-    refuse_without_gradient,
-    sentences_at_once,
-)
+from isoloss.objectives.evaluation import bytes_kept_for_backward, refuse_without_gradient, sentences_at_once
 from thorough_cases import others_thorough
 
 FORESEEN = "isoloss.measurements.foreseen_cost"

@@ -12,10 +12,7 @@ from transformers import PreTrainedModel
 
 from isoloss.corpora.token_sentences import TokenSentence
 from isoloss.curvature.fisher_trace import RunningFisherTrace
-from isoloss.curvature.per_sentence.traces import (
-    SentenceTraces,
-    sentence_fisher_traces,
-)
+from isoloss.curvature.per_sentence.traces import SentenceTraces, sentence_fisher_traces
 from isoloss.curvature.stopping import FEWEST, refuse_too_few
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import SENTENCES_A_BATCH

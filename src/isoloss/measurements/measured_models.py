@@ -14,15 +14,7 @@ from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences, Reading, SampledBatches
 from isoloss.measurements.on_sentences import quantity_named, short_name
-from isoloss.measurements.quantity import (
-    FLATTER,
-    LOWER,
-    Measurement,
-    Quantity,
-    StopsAnywhere,
-    Subject,
-    takes,
-)
+from isoloss.measurements.quantity import FLATTER, LOWER, Measurement, Quantity, StopsAnywhere, Subject, takes
 from isoloss.objectives.batch import NonFiniteScores
 from isoloss.objectives.evaluation import device_of, refuse_without_gradient
 from isoloss.objectives.pretrained import apart_throughout, refuse_reading_ahead
@@ -267,14 +259,7 @@ def verdicts_on(
     of the traces' sentences, or else the first quantity's. Traces are also compared relative to the weights,
     on the first `FIXED_SENTENCES` of them.
     """
-    from isoloss.measurements.verdicts import (
-        LOSS,
-        NORMALISED,
-        OTHER_PARAMETERS,
-        TRACE,
-        answered,
-        asked_about,
-    )
+    from isoloss.measurements.verdicts import LOSS, NORMALISED, OTHER_PARAMETERS, TRACE, answered, asked_about
 
     whole = {each.quantity: each for each in measured if each.paired and each.stopped != INTERRUPTED}
     if not whole:

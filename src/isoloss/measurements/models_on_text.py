@@ -10,13 +10,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from isoloss.corpora.token_sentences import (
-    TABLES,
-    Corpus,
-    TextCorpus,
-    read_text_corpus,
-    read_token_corpus,
-)
+from isoloss.corpora.token_sentences import TABLES, Corpus, TextCorpus, read_text_corpus, read_token_corpus
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import SampledBatches
 from isoloss.measurements.prediction import Head, MaskedTokens, NextToken, Prediction

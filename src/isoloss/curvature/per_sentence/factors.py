@@ -8,12 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from isoloss.curvature.per_sentence.parameter_uses import ParameterUses, Use
-from isoloss.curvature.per_sentence.sentence_rows import (
-    Node,
-    SentenceRows,
-    before_flattening,
-    words_read,
-)
+from isoloss.curvature.per_sentence.sentence_rows import Node, SentenceRows, before_flattening, words_read
 from isoloss.device import products_on_tensor_cores
 
 MOST_COPIED = 1 << 22
