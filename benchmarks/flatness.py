@@ -27,9 +27,8 @@ from transformers import (
 
 from benchmarks.comparison import Comparison, compare
 from benchmarks.trace_estimators import OBJECTIVE
-from isoloss.curvature.per_sentence.directions import Directions, drawn_directions, sign_bits
-from isoloss.curvature.per_sentence.norms import norms_along
-from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
+from isoloss.curvature.per_sentence.norms import Directions, norms_along
+from isoloss.curvature.per_sentence.traces import drawn_directions, sentence_fisher_traces, sign_bits
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.next_word import NextWordObjective

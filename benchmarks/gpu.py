@@ -26,8 +26,9 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 from benchmarks.comparison import Comparison, of_pairs
 from isoloss.curvature.critical_sharpness import critical_sharpness
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.per_sentence.traces import KeptBytes, sentence_fisher_traces
+from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.objectives.batch import Batch
+from isoloss.objectives.evaluation import KeptBytes
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
 
 LENGTH, OBJECTIVE = 128, PretrainedCausal()

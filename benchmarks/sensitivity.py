@@ -23,13 +23,7 @@ from isoloss.curvature.predicted_kl import measured_kl
 from isoloss.curvature.weight_changes import Rounding, differences
 from isoloss.experiments.languages import second_grammar
 from isoloss.measurements.models_on_text import load_predicting, prediction_of, sampled_batches
-from isoloss.measurements.sensitivity import (
-    WHOLE,
-    PartUnderChange,
-    Sensitivity,
-    allocated,
-    layer_of,
-)
+from isoloss.measurements.sensitivity import WHOLE, PartUnderChange, Sensitivity, allocated, layer_of
 from isoloss.models.transformers import (
     GPT2Transformer,
     PostLayerNormTransformer,
@@ -89,7 +83,7 @@ def in_folder(folder: str, text: Path, sentences: int) -> Case:
     pieces = [
         each.part(start, min(start + 8, len(each))) for each in batches for start in range(0, len(each), 8)
     ]
-    objective, _ = apart_throughout(model, sampled.objective, batches)
+    objective, _ = apart_throughout(model, sampled.prediction, batches)
     half = len(pieces) // 2
     return Case(Path(folder).name, model, objective, pieces[:half], pieces[half:])
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from isoloss.command_line.commands import COMMANDS
+from isoloss.cli import COMMANDS
 
 ISOLOSS = (sys.executable, "-m", "isoloss")
 GRAMMAR = "S -> 'a' B [0.5] | 'a' [0.5]\nB -> 'b' [1.0]\n"

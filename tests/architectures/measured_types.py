@@ -18,11 +18,11 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedM
 
 from isoloss.cli import main
 from isoloss.corpora.token_sentences import TokenCorpus
-from isoloss.curvature.per_sentence.directions import drawn_directions, sign_bits
+from isoloss.curvature.per_sentence.traces import drawn_directions, sign_bits
+from isoloss.measurements.fixed_sentences import SampledBatches
 from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
-from isoloss.measurements.sampled_batches import SampledBatches
-from isoloss.models.hub import quiet
 from isoloss.models.loading import LanguageObjective
+from isoloss.models.model_files import quiet
 from isoloss.objectives.batch import Batch
 
 LENGTHS = (7, 4, 6, 4, 12, 3, 5, 6)

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from called import Capture, answer, output_of, refused, run
 
-from isoloss.cli import main
-from isoloss.command_line import commands, corpus, reproduce
-from isoloss.command_line.commands import COMMANDS, FORMER_NAMES, Command
+from isoloss.cli import COMMANDS, FORMER_NAMES, Command, main
+from isoloss.command_line import corpus, reproduce
 from isoloss.command_line.terminal import table_console
 from isoloss.corpora.documents import TextUnit
 from isoloss.errors import BadInput
@@ -75,7 +74,7 @@ def test_what_the_system_refuses_is_told_as_what_it_is(
     def refused(arguments: object) -> int:
         raise error
 
-    monkeypatch.setattr(commands, "dispatch", refused)
+    monkeypatch.setattr("isoloss.cli.dispatch", refused)
     assert run(["runs"]) == 2
     assert sentence in capsys.readouterr().err
 
@@ -83,7 +82,7 @@ def test_what_the_system_refuses_is_told_as_what_it_is(
 def test_an_output_that_cannot_hold_a_letter_is_told_what_can(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(commands, "dispatch", lambda _: print("été"))
+    monkeypatch.setattr("isoloss.cli.dispatch", lambda _: print("été"))
     with (tmp_path / "out.txt").open("w", encoding="ascii") as output:
         monkeypatch.setattr(sys, "stdout", output)
         assert run(["runs"]) == 2
@@ -98,7 +97,7 @@ def test_closed_streams_are_written_to_in_vain(
         table_console().print("a table")
         raise BadInput("a mistake")
 
-    monkeypatch.setattr(commands, "dispatch", shown)
+    monkeypatch.setattr("isoloss.cli.dispatch", shown)
     monkeypatch.setattr(sys, "stderr", None)
     assert run(["runs"]) == 2
     assert capsys.readouterr().out == "a table\n"  # and not the mistake
@@ -116,6 +115,6 @@ def test_interrupted_a_command_that_keeps_what_it_has_says_so(
     def interrupted(arguments: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(commands, "dispatch", interrupted)
+    monkeypatch.setattr("isoloss.cli.dispatch", interrupted)
     assert run(given.split()) == 130
     assert ("goes on from there" in capsys.readouterr().err) == goes_on

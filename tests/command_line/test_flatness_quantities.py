@@ -11,11 +11,11 @@ from flatness_folders import MASK, TOKENS, records
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.errors import BadInput
 from isoloss.measurements import on_sentences
-from isoloss.measurements.on_sentences import eigenvalues, local_learning_coefficient
+from isoloss.measurements.fixed_sentences import SampledBatches
+from isoloss.measurements.on_sentences import hessian, local_learning_coefficient
 from isoloss.measurements.on_sentences.local_learning_coefficient import LocalLearningCoefficientQuantity
 from isoloss.measurements.prediction import MaskedTokens, SpecialTokens
 from isoloss.measurements.quantity import Subject
-from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.progress import silent
 from isoloss.results.estimate import Estimate
@@ -46,10 +46,10 @@ def test_every_quantity(flatness):
 
 
 def test_of_every_model_it_is_said_that_an_eigenvalue_has_not_converged(flatness, monkeypatch):
-    few = partial(eigenvalues.hessian_top_eigenvalue, most_products=2)
+    few = partial(hessian.hessian_top_eigenvalue, most_products=2)
     arguments = ("bert", "other", "--text", "text.txt", "--quantity", "hessian_top_eigenvalue")
     assert "has not converged" not in output_of(flatness(*arguments, "--sentences", "4"))
-    monkeypatch.setattr(eigenvalues, "hessian_top_eigenvalue", few)
+    monkeypatch.setattr(hessian, "hessian_top_eigenvalue", few)
     written = " ".join(output_of(flatness(*arguments, "--sentences", "4")).split())
     for name in ("bert", "other"):
         assert f"warning: {name}: the eigenvalue has not converged: residual " in written
@@ -182,8 +182,8 @@ def test_every_quantity_of_the_folder_names_its_columns(quantity):
     batches = SampledBatches(corpus, MaskedTokens(), 0, SpecialTokens(mask=MASK))
     model = PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(TOKENS - 3, 8, 0)
     found = replace(on_sentences.quantity_named(quantity, 8, seed=0), **FEWER.get(quantity, {}))
-    drawn = found.draw(batches, batches.objective, silent)
-    subject = Subject("m", batches.objective, {}, batches)
+    drawn = found.draw(batches, batches.prediction, silent)
+    subject = Subject("m", batches.prediction, {}, batches)
     measured = found.measure(model, drawn, subject, silent)
     assert set(found.columns(measured.records)) == set(found.column_names)
     for name, values in measured.values.items():

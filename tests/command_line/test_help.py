@@ -6,8 +6,7 @@ from itertools import pairwise
 import pytest
 from called import Capture, Terminal
 
-from isoloss.cli import main
-from isoloss.command_line.commands import COMMANDS
+from isoloss.cli import COMMANDS, main
 
 WIDTHS = [
     pytest.param("80", 80, id="80"),

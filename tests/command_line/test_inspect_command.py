@@ -18,9 +18,9 @@ from transformers import (
     T5ForSequenceClassification,
 )
 
+from isoloss.command_line.options import precision_that_fits
 from isoloss.measurements import foreseen_cost
 from isoloss.models.loading import load_any_language_model
-from isoloss.models.stored_weights import precision_that_fits
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
 

@@ -218,7 +218,7 @@ def test_runs_that_all_lack_a_fact_are_listed(results: Path, capsys: Capture) ->
 
 @pytest.mark.thorough
 def test_listing_waits_for_no_torch(results: Path) -> None:
-    asked = "import sys; from isoloss.command_line.commands import dispatch; "
+    asked = "import sys; from isoloss.cli import dispatch; "
     asked += f"dispatch(['runs', {str(results)!r}])"
     asked += "; assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)

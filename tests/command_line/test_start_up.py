@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import isoloss
-from isoloss.command_line.commands import COMMANDS, GROUPS
+from isoloss.cli import COMMANDS, GROUPS
 
 HEAVY = ("torch", "transformers", "polars", "altair", "scipy", "datasets", "numpy", "tokenizers")
 FOR_MODELS = ("transformers", "huggingface_hub", "datasets", "accelerate", "torch._dynamo")

@@ -23,7 +23,7 @@ from isoloss.corpora.vocabulary import OwnVocabulary
 from isoloss.errors import BadInput, IsolossError
 from isoloss.experiments.planned_folder import store_plan
 from isoloss.experiments.planned_run import CorpusPlan
-from isoloss.models.hub_names import refuse_absent_data_set
+from isoloss.models.names import refuse_absent_data_set
 from isoloss.progress import silent
 from norm_experiments import RUN
 

@@ -6,8 +6,8 @@ import torch
 from dense_derivatives import scores
 
 from isoloss.curvature.derivatives import parameter_group
-from isoloss.curvature.per_sentence.directions import Directions, fisher_directions, sign_bits, signs_of
-from isoloss.curvature.per_sentence.norms import norms_along
+from isoloss.curvature.per_sentence.norms import Directions, norms_along
+from isoloss.curvature.per_sentence.traces import fisher_directions, sign_bits, signs_of
 from isoloss.objectives.batch import sentences_of
 from tiny_models import far_from_the_start
 

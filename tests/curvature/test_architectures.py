@@ -6,8 +6,7 @@ import pytest
 import torch
 from dense_norms import dense_squared_norms, noise_of_the_output_layer, norms_of_cotangents
 
-from isoloss.curvature.per_sentence.directions import Directions
-from isoloss.curvature.per_sentence.norms import norms_along
+from isoloss.curvature.per_sentence.norms import Directions, norms_along
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.predicted_logits import causal_logits, masked_logits
 from tiny_language_models import CAUSAL, MASKED, PAD, TOKENS, tiny_language_model

@@ -7,12 +7,12 @@ import torch
 from dense_norms import dense_traces, dense_values
 
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.per_sentence.directions import fisher_directions
 from isoloss.curvature.per_sentence.norms import norms_along
-from isoloss.curvature.per_sentence.traces import bytes_kept_for_backward, sentence_fisher_traces
+from isoloss.curvature.per_sentence.traces import fisher_directions, sentence_fisher_traces
 from isoloss.languages.sentences import Sentences
 from isoloss.models.transformers import GPT2Transformer
 from isoloss.objectives.batch import sentences_between, sentences_of
+from isoloss.objectives.evaluation import bytes_kept_for_backward
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.results.estimate import paired_difference, sample_mean
@@ -129,7 +129,7 @@ def test_what_a_sentence_takes_is_measured_once_for_sentences_of_a_size(model, s
         measured.append(arguments)
         return bytes_kept_for_backward(*arguments)
 
-    monkeypatch.setattr("isoloss.curvature.per_sentence.traces.bytes_kept_for_backward", counted)
+    monkeypatch.setattr("isoloss.objectives.evaluation.bytes_kept_for_backward", counted)
     trace = fisher_trace(model, [several_masks] * 3, OBJECTIVE)
     assert len(measured) == 1
     monkeypatch.undo()

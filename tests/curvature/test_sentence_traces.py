@@ -8,17 +8,18 @@ from torch import nn
 from unusual_models import Whole
 
 import isoloss.curvature.per_sentence.traces as traces_module
-from isoloss.curvature.per_sentence.directions import (
+from isoloss.curvature.per_sentence.norms import norms_along
+from isoloss.curvature.per_sentence.traces import (
     BYTES_WORTH_A_THREAD,
     drawn_directions,
     fisher_directions,
+    sentence_fisher_traces,
     sign_bits,
     signs_of,
 )
-from isoloss.curvature.per_sentence.norms import norms_along
-from isoloss.curvature.per_sentence.traces import bytes_kept_for_backward, sentence_fisher_traces
 from isoloss.errors import BadInput, IsolossError
 from isoloss.objectives.batch import Batch, sentences_of
+from isoloss.objectives.evaluation import bytes_kept_for_backward
 from isoloss.objectives.masked import MaskedObjective
 
 OBJECTIVE, TOKENS = MaskedObjective(), 5
@@ -204,7 +205,7 @@ def test_moments_of_the_directions_over_all_signs():
 
 @pytest.mark.parametrize("at_once", [1, 40, 1 << 20])
 def test_rows_taken_some_at_a_time_have_the_directions_of_all(at_once, monkeypatch):
-    monkeypatch.setattr("isoloss.curvature.per_sentence.directions.NUMBERS_AT_ONCE", at_once)
+    monkeypatch.setattr("isoloss.curvature.per_sentence.traces.NUMBERS_AT_ONCE", at_once)
     logits = torch.randn(7, 13, generator=torch.Generator().manual_seed(0))
     bits = sign_bits(torch.arange(7), torch.ones(7, dtype=torch.int64), 13, seed=0)
     found = drawn_directions(logits, bits)

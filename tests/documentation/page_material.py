@@ -16,8 +16,8 @@ from isoloss.command_line.reproduction import choice, executor
 from isoloss.experiments.teacher import Teacher
 from isoloss.measurements import comparison_plan
 from isoloss.measurements.fine_tuning import FineTuningSettings
-from isoloss.measurements.on_sentences import eigenvalues, local_learning_coefficient
-from isoloss.measurements.on_sentences.eigenvalues import SpectralDensityQuantity
+from isoloss.measurements.on_sentences import hessian, local_learning_coefficient
+from isoloss.measurements.on_sentences.hessian import SpectralDensityQuantity
 from isoloss.measurements.on_sentences.local_learning_coefficient import LocalLearningCoefficientQuantity
 from isoloss.measurements.room_and_price import RoomSettings
 from isoloss.models.tokenizer import word_tokenizer
@@ -70,7 +70,7 @@ def lay_out(made: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fewer = partial(LocalLearningCoefficientQuantity, burn_in=4, draws=8)
     monkeypatch.setattr(local_learning_coefficient, "LocalLearningCoefficientQuantity", fewer)
     short = partial(SpectralDensityQuantity, probes=2, steps=8)
-    monkeypatch.setattr(eigenvalues, "spectral_density_on_sentences", short)
+    monkeypatch.setattr(hessian, "spectral_density_on_sentences", short)
     little = partial(RoomSettings, train=300, test=400)
     monkeypatch.setattr("isoloss.measurements.room_and_price.RoomSettings", little)
     monkeypatch.setattr("isoloss.command_line.reproduction.reproduce_experiments", understood)

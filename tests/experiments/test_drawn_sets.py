@@ -24,8 +24,8 @@ from isoloss.measurements.derived_traces import EnlargedTraceQuantity
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.fine_tuning import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.on_sentences.eigenvalues import TopEigenvalueQuantity
 from isoloss.measurements.on_sentences.gradients import GradientNormQuantity
+from isoloss.measurements.on_sentences.hessian import TopEigenvalueQuantity
 from isoloss.measurements.on_sentences.loss_rise import AscentSharpnessQuantity, NoiseSensitivityQuantity
 from isoloss.measurements.on_sentences.traces import NormalisedTraceQuantity, TraceQuantity
 from isoloss.measurements.quantity import Quantity

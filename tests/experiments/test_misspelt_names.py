@@ -17,7 +17,7 @@ from isoloss.experiments.misspelt_names import planned_table, refuse_misspelt_na
 from isoloss.experiments.planned_run import named_as_planned
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
-from isoloss.measurements.on_sentences.traces import RootFisherQuantity
+from isoloss.measurements.on_sentences.gradients import RootFisherQuantity
 from isoloss.measurements.quantity import names_with_errors
 from isoloss.panels import Axis, Colour, Dots, Panel, Table
 from isoloss.report.experiment_page import ExperimentPage

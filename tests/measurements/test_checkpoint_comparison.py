@@ -23,9 +23,9 @@ from isoloss.measurements.compared_checkpoints import (
     weights_digest,
 )
 from isoloss.measurements.comparison_plan import quantity_of_text
+from isoloss.measurements.fixed_sentences import SampledBatches
 from isoloss.measurements.prediction import MaskedTokens, SpecialTokens
 from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.results.measurement_store import Measurements
 from isoloss.results.record import Record
 from tiny_text_models import text_model, text_tokenizer

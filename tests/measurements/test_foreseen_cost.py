@@ -31,11 +31,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from isoloss.curvature.per_sentence.traces import (
-    bytes_kept_for_backward,
-    sentence_fisher_traces,
-    sentences_at_once,
-)
+from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.errors import BadInput
 from isoloss.measurements import foreseen_cost as timing
 from isoloss.measurements.counted_passes import (
@@ -48,10 +44,10 @@ from isoloss.measurements.counted_passes import (
     without_storage,
 )
 from isoloss.measurements.foreseen_cost import _give_freed_memory_back, foreseen_cost, of_layers
+from isoloss.measurements.inspected_model import random_batch
 from isoloss.measurements.prediction import MaskedTokens, NextToken
-from isoloss.measurements.sampled_batches import random_batch
 from isoloss.measurements.task_heads import TargetText, TextClasses, TextLabels, TokenClasses
-from isoloss.objectives.evaluation import refuse_without_gradient
+from isoloss.objectives.evaluation import bytes_kept_for_backward, refuse_without_gradient, sentences_at_once
 from thorough_cases import others_thorough
 
 FORESEEN = "isoloss.measurements.foreseen_cost"
@@ -79,7 +75,7 @@ QUICK = ("gpt2", "bert", "deberta")
 
 def counted_in_use(model: PreTrainedModel, prediction: Any, length: int, at_once: int) -> tuple[int, int]:
     """The most that is alive in the first pass and in the others, of a model that is measured."""
-    objective, batch = prediction.objective, random_batch(model, prediction, (length,) * at_once)
+    objective, batch = prediction, random_batch(model, prediction, (length,) * at_once)
     of_model = [*model.parameters(), *model.buffers()]
     gc.collect()
     with LiveMemory(of_model) as of_gradients:
@@ -111,7 +107,7 @@ def test_what_is_foreseen_is_what_is_alive_when_it_is_measured(
     with FakeTensorMode(allow_non_fake_inputs=True):
         foreseen = kind._from_config(deepcopy(config), dtype=dtype).eval()
     give_indices_values(foreseen)
-    objective, batch = prediction.objective, random_batch(foreseen, prediction, (length,) * at_once)
+    objective, batch = prediction, random_batch(foreseen, prediction, (length,) * at_once)
     counted = count_passes(foreseen, objective, batch, 1 << 40)
     assert counted.at_once == at_once
     assert counted.bytes_of_gradients == pytest.approx(of_gradients, rel=0.02)
@@ -126,7 +122,7 @@ def test_the_budget_bounds_the_sentences_of_a_pass_as_it_does_when_they_are_meas
     with FakeTensorMode(allow_non_fake_inputs=True):
         model = kind(of_layers(config, 1)).eval()
     give_indices_values(model)
-    objective, batch = prediction.objective, random_batch(model, prediction, (20,) * 8)
+    objective, batch = prediction, random_batch(model, prediction, (20,) * 8)
     one = bytes_kept_for_backward(model, objective, batch.part(0, 1))
     assert count_passes(model, objective, batch, 3 * one).at_once == 3
     assert sentences_at_once(model, objective, batch, one // 2) == 1
@@ -136,7 +132,7 @@ def test_the_budget_bounds_the_sentences_of_a_pass_as_it_does_when_they_are_meas
 def test_what_was_kept_for_counting_is_freed_without_waiting_for_the_collector() -> None:
     kind, config, prediction = MODELS["bert"]
     model = kind(config).eval()
-    objective, batch = prediction.objective, random_batch(model, prediction, (20,) * 1)
+    objective, batch = prediction, random_batch(model, prediction, (20,) * 1)
     gc.disable()
     try:
         with LiveMemory([*model.parameters(), *model.buffers()]) as memory:

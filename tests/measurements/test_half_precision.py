@@ -5,6 +5,7 @@ import torch
 
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.loss import BatchLoss
+from isoloss.measurements.fixed_sentences import SampledBatches
 from isoloss.measurements.on_sentences.directions import (
     CriticalSharpnessQuantity,
     RelativeCriticalSharpnessQuantity,
@@ -14,7 +15,6 @@ from isoloss.measurements.on_sentences.loss_rise import AscentSharpnessQuantity,
 from isoloss.measurements.on_sentences.pretraining_loss import RunningSentenceLosses
 from isoloss.measurements.prediction import NextToken, SpecialTokens
 from isoloss.measurements.quantity import Quantity, Subject, warnings_of
-from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
 from isoloss.progress import silent
 from thorough_cases import others_thorough

@@ -8,9 +8,9 @@ import torch
 
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping
+from isoloss.measurements.fixed_sentences import SampledBatches
 from isoloss.measurements.measured_models import INTERRUPTED, MeasuredModels, measure, verdicts_on
 from isoloss.measurements.prediction import MaskedTokens, SpecialTokens
-from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.verdicts import PairVerdict, what_would_decide
 from isoloss.progress import silent
 from tiny_language_models import tiny_language_model

@@ -1,12 +1,14 @@
 import pytest
 import torch
 
+from batches_of_heads import class_batch, labels_batch, target_batch, token_class_batch
 from isoloss.corpora.token_sentences import TextCorpus, TokenCorpus, TokenSentence
 from isoloss.errors import BadInput
+from isoloss.measurements.fixed_sentences import SampledBatches
 from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
-from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.task_heads import TargetText, TokenClasses
 from isoloss.models.tokenizer import word_tokenizer
+from isoloss.objectives.batch import Batch
 
 CORPUS = TokenCorpus([[i % 7 + 3] * (i % 5 + 1) for i in range(150)], list(range(1, 151)))
 MASK = 2
@@ -103,3 +105,19 @@ class OfOneToken:
 def test_what_there_must_be_in_a_line_is_said_where_none_has_it(prediction, needs):
     with pytest.raises(BadInput, match=f"none of the 2 lines has {needs}; give longer sentences"):
         list(SampledBatches(OfOneToken(), prediction, 0, TOKENS))
+
+
+def _predicted(batch: Batch) -> tuple[list[int], list[int], list[int]]:
+    return batch.rows.tolist(), batch.positions.tolist(), batch.targets.tolist()
+
+
+def test_what_heads_predict_is_where_they_say_it() -> None:
+    texts = [[5, 6], [7]]
+    assert class_batch(texts, [1, 0], pad=0).targets.tolist() == [1, 0]
+    of_labels = labels_batch(texts, [[1, 0, 1], [0, 0, 0]], pad=0)
+    assert _predicted(of_labels) == ([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2], [1, 0, 1, 0, 0, 0])
+    assert _predicted(token_class_batch(texts, [[-100, 2], [0]], pad=0)) == ([0, 1], [1, 0], [2, 0])
+    of_target = target_batch([[5, 6, 9]], [[7, 8]], start=1, pad=0)
+    assert _predicted(of_target) == ([0, 0], [0, 1], [7, 8])
+    assert of_target.decoder_ids is not None
+    assert of_target.decoder_ids.tolist() == [[1, 7, 0]]

@@ -15,8 +15,8 @@ from torch.func import functional_call
 
 from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.errors import BadInput
-from isoloss.measurements.models_on_text import load_predicting
-from isoloss.measurements.task_heads import TextClasses, head_of
+from isoloss.measurements.models_on_text import head_of, load_predicting
+from isoloss.measurements.task_heads import TextClasses
 from isoloss.models.adapters import merge_adapter
 from isoloss.models.loading import load_any_language_model, what_is_predicted
 from isoloss.models.tokenizer import load_tokenizer, word_tokenizer

@@ -17,8 +17,8 @@ from transformers import (
 )
 
 from isoloss.errors import BadInput
-from isoloss.measurements.models_on_text import configuration_of, load_predicting
-from isoloss.measurements.task_heads import TargetText, TextClasses, TextLabels, TokenClasses, head_of
+from isoloss.measurements.models_on_text import configuration_of, head_of, load_predicting
+from isoloss.measurements.task_heads import TargetText, TextClasses, TextLabels, TokenClasses
 from tiny_models import far_from_the_start
 
 SIZES = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2, "decoder_start_token_id": 0}

@@ -2,8 +2,7 @@ import pytest
 import torch
 from torch.func import grad, vmap
 
-from isoloss.curvature.per_sentence.directions import Directions
-from isoloss.curvature.per_sentence.norms import norms_along
+from isoloss.curvature.per_sentence.norms import Directions, norms_along
 from isoloss.errors import BadInput
 from isoloss.languages.dyck import dyck
 from isoloss.languages.sentences import Sentences

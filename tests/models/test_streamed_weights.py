@@ -10,7 +10,6 @@ from models_to_place import SENTENCES, bert, gpt2, llama
 from torch import nn
 
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.per_sentence.traces import bytes_kept_for_backward
 from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
 from isoloss.measurements.measured_models import measure_each
@@ -19,6 +18,7 @@ from isoloss.measurements.on_sentences import quantity_names
 from isoloss.measurements.prediction import MaskedTokens, NextToken
 from isoloss.models import streamed_weights
 from isoloss.models.streamed_weights import stream_offloaded_weights, stream_weights
+from isoloss.objectives.evaluation import bytes_kept_for_backward
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
 from isoloss.progress import silent
 from tiny_models import far_from_the_start

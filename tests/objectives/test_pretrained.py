@@ -17,7 +17,6 @@ from isoloss.curvature.weight_changes import Rounding
 from isoloss.errors import BadInput
 from isoloss.measurements.sensitivity import Sensitivity
 from isoloss.objectives.batch import Batch, sentence_averaged_loss, sentences_between
-from isoloss.objectives.evaluation import refuse_reading_ahead
 from isoloss.objectives.pretrained import (
     EqualLengths,
     PretrainedCausal,
@@ -27,6 +26,7 @@ from isoloss.objectives.pretrained import (
     kept_apart,
     masked_batch,
     next_token_batch,
+    refuse_reading_ahead,
 )
 from thorough_cases import others_thorough
 from tiny_language_models import PAD, TOKENS, tiny_language_model

@@ -10,10 +10,11 @@ import pytest
 import torch
 from runs import SPECIFICATION, TRAINING_STATE, trained, write
 
+from isoloss.command_line.inspect import holds_weights
 from isoloss.errors import Damaged, IsolossError
 from isoloss.files import file_digest
 from isoloss.models.loading import load_any_language_model, load_masked_language_model, refuse_bare_encoder
-from isoloss.models.stored_weights import holds_weights, stored_elements
+from isoloss.models.model_files import stored_elements
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.pretraining.checkpoint_writing import restore
 from isoloss.pretraining.specification import claim, settings_as_json

@@ -7,9 +7,9 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
+from isoloss.measurements.fixed_sentences import Reading
 from isoloss.measurements.measured_models import MeasuredModels
 from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.sampled_batches import Reading
 from isoloss.measurements.verdicts import PairVerdict
 from isoloss.report.comparison_page import differences
 from isoloss.report.flatness_page import flatness_page

@@ -114,7 +114,7 @@ def compare(options: CompareOptions) -> int:
         from isoloss.measurements.comparison_plan import planned_stages, quantities_beside_loss
         from isoloss.measurements.comparison_sources import read_sources
         from isoloss.measurements.prediction import MaskedTokens
-        from isoloss.models.hub import quiet
+        from isoloss.models.model_files import quiet
         from isoloss.results.measurement_store import Measurements
 
     for name in options.quantity:
@@ -153,7 +153,7 @@ def compare(options: CompareOptions) -> int:
 
 def _check_without_torch(options: CompareOptions) -> None:
     """Refuse what can be refused before torch is imported, which takes seconds."""
-    from isoloss.models.hub_names import refuse_absent, refuse_absent_data_set
+    from isoloss.models.names import refuse_absent, refuse_absent_data_set
 
     if len(options.models) < 2:
         raise BadInput("name two checkpoints or more, folders or names on a hub, to compare them")

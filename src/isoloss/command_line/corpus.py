@@ -127,7 +127,7 @@ def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: b
 
 def _refuse_absent(text: tuple[str, ...]) -> None:
     """Refuse a name of nothing before `datasets` is imported, which takes seconds."""
-    from isoloss.models.hub_names import refuse_absent_data_set
+    from isoloss.models.names import refuse_absent_data_set
 
     if not text:
         raise BadInput("no text is named; name files, or books or reviews, or a data set")

@@ -169,7 +169,7 @@ def _measured(options: FlatnessOptions) -> "tuple[Shown, Mapping[str, BadInput]]
     """
     from isoloss.command_line.flatness_table import Shown
     from isoloss.measurements.measured_models import measure_each, verdicts_on
-    from isoloss.models.hub import quiet
+    from isoloss.models.model_files import quiet
 
     stopping = trace_stopping(options.relative_error, options.sentences, options.seconds)
     models, batches, precision = models_on_text(options, options.models, options.parameters)
@@ -181,8 +181,12 @@ def _measured(options: FlatnessOptions) -> "tuple[Shown, Mapping[str, BadInput]]
         if not measured:
             alike = len({str(error) for error in refused.values()}) == 1
             raise next(iter(refused.values())) if alike else _in_one(refused)
-        verdicts = verdicts_on(measured, models, batches, progress) if len(models) > 1 else []
-    return Shown(measured, models, batches, verdicts), refused
+        if len(models) == 1:
+            return Shown(measured, models, batches, [], []), refused
+        from isoloss.measurements.verdicts import conclusions
+
+        verdicts = verdicts_on(measured, models, batches, progress)
+    return Shown(measured, models, batches, verdicts, conclusions(verdicts)), refused
 
 
 def _write_page(options: FlatnessOptions, shown: "Shown") -> None:
@@ -201,7 +205,7 @@ def _write_page(options: FlatnessOptions, shown: "Shown") -> None:
 
 def _check_without_torch(options: FlatnessOptions) -> None:
     """Refuse what can be refused before torch is imported, which takes seconds."""
-    from isoloss.models.hub_names import refuse_absent
+    from isoloss.models.names import refuse_absent
 
     refuse_no_model(options.models)
     refuse_named_twice(options.models)

@@ -3,30 +3,33 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 from torch import nn
 
 from isoloss.command_line.terminal import in_lines, table_console
 from isoloss.corpora.token_sentences import Corpus
+from isoloss.measurements.fixed_sentences import Reading, SampledBatches
 from isoloss.measurements.measured_models import MeasuredModels
 from isoloss.measurements.quantity import row_title, warnings_of
-from isoloss.measurements.sampled_batches import Reading, SampledBatches
-from isoloss.measurements.verdicts import PairVerdict, about, conclusions, judged
 from isoloss.models.tokenizer import lost_capitals
 from isoloss.results.estimate import CONFIDENCE, Estimate
 from isoloss.results.record import Record, as_text
-from isoloss.results.verdict import Verdict, below
+
+if TYPE_CHECKING:
+    from isoloss.measurements.verdicts import PairVerdict
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What was measured, for which models, on what."""
+    """What was measured, for which models, on what, and what is concluded of several."""
 
     measured: list[MeasuredModels]
     models: Mapping[str, nn.Module]
     batches: SampledBatches
-    verdicts: list[PairVerdict]
+    verdicts: "list[PairVerdict]"
+    conclusions: list[str]
 
 
 def print_json(shown: Shown) -> None:
@@ -49,7 +52,7 @@ def print_json(shown: Shown) -> None:
             for name, model in shown.models.items()
         ],
         "verdicts": [verdict.as_json for verdict in shown.verdicts],
-        "conclusions": conclusions(shown.verdicts),
+        "conclusions": shown.conclusions,
         "lines_cut": sorted(longest.cut),
         "lines_too_short": sorted(longest.short),
         "tokens": longest.tokens,
@@ -65,7 +68,7 @@ def print_flatness(shown: Shown) -> None:
         console.print(_table(each, list(shown.models)))
         for line in _notes(each, shown):
             print(in_lines(line))
-    for line in conclusions(shown.verdicts):
+    for line in shown.conclusions:
         print(in_lines(line))
 
 
@@ -139,6 +142,9 @@ def about_frozen(name: str, model: nn.Module) -> list[str]:
 
 def _undetermined_sign(record: Record) -> str:
     """That the interval contains zero, and how many sentences would tell; empty if it does not."""
+    from isoloss.measurements.verdicts import about, judged
+    from isoloss.results.verdict import Verdict, below
+
     found = Estimate(record.value, record.standard_error or 0.0, record.n)
     verdict, needed = judged(found, found.interval(CONFIDENCE), below(0.0), CONFIDENCE)
     if verdict != Verdict.INCONCLUSIVE:

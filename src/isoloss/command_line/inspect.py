@@ -16,6 +16,7 @@ from isoloss.command_line.options import (
     Number,
     Objective,
     Precision,
+    precision_that_fits,
     refuse_below,
     refuse_no_file,
     refuse_no_memory,
@@ -23,6 +24,7 @@ from isoloss.command_line.options import (
 )
 from isoloss.command_line.terminal import duration, in_lines, progress_display, starting
 from isoloss.errors import BadInput
+from isoloss.results.checkpoint import refuse_damaged
 
 if TYPE_CHECKING:
     from isoloss.measurements.foreseen_cost import ForeseenCost
@@ -70,7 +72,6 @@ def inspect(options: InspectOptions) -> int:
         from isoloss.device import free_memory, usable_device
         from isoloss.measurements.foreseen_cost import foreseen_cost
         from isoloss.measurements.inspected_model import LENGTH, inspected_model
-        from isoloss.models.stored_weights import holds_weights, precision_that_fits
 
     device = usable_device(options.device)
     limit = None if options.budget is None else bytes_in(options.budget)
@@ -104,7 +105,7 @@ def inspect(options: InspectOptions) -> int:
 
 def _check_without_torch(options: InspectOptions) -> None:
     """Refuse what can be refused before torch is imported, which takes seconds."""
-    from isoloss.models.hub_names import refuse_absent
+    from isoloss.models.names import refuse_absent
 
     refuse_below(2, options.length, "--length")
     refuse_no_model(options.models)
@@ -117,6 +118,21 @@ def _check_without_torch(options: InspectOptions) -> None:
                 "--for asks the configuration alone, which says nothing of --text; leave out one of the two"
             )
     refuse_absent(*options.models)
+
+
+def holds_weights(name: str) -> bool:
+    """Whether the folder holds a file of weights, or it is no folder, but a name on a hub.
+
+    Raises Damaged if a checkpoint of ours has lost its own.
+
+    >>> holds_weights("gpt2")
+    True
+    """
+    folder = Path(name)
+    if not folder.is_dir() or any(any(folder.glob(each)) for each in ("*.safetensors", "*.bin", "*.gguf")):
+        return True
+    refuse_damaged(folder)
+    return False
 
 
 def _as_json(model: "InspectedModel") -> dict[str, Any]:
@@ -180,7 +196,7 @@ def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: st
     """What the configuration tells, a line each."""
     from isoloss.curvature.stopping import FEWEST
     from isoloss.measurements.foreseen_cost import SENTENCES_FOR_ONE_PERCENT
-    from isoloss.models.stored_weights import missing_parts
+    from isoloss.models.model_files import missing_parts
 
     counted, longest = cost.counted, cost.longest
     of_process = f", {_size(cost.process_bytes)} of it the interpreter's" if cost.process_bytes else ""
@@ -225,8 +241,7 @@ def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: st
 
 def _counted_as(name: str) -> str:
     """Of a model whose measurement takes less than that of all its weights, what was counted instead."""
-    from isoloss.models.adapters import base_of_adapter
-    from isoloss.models.hub_names import read_configuration
+    from isoloss.models.names import base_of_adapter, read_configuration
 
     if base_of_adapter(name) is not None:
         return "; those of the base model, as if all were measured: the adapter's alone take less"

@@ -16,7 +16,7 @@ from isoloss.languages.random_sizes import (
     refuse_impossible_hierarchy,
     refuse_impossible_hmm,
 )
-from isoloss.models.hub_names import refuse_absent
+from isoloss.models.names import refuse_absent
 
 if TYPE_CHECKING:
     from isoloss.languages.language import Language

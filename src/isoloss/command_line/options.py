@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from isoloss.command_line.flatness import FlatnessOptions
     from isoloss.command_line.sensitivity import SensitivityOptions
     from isoloss.curvature.stopping import Stopping
-    from isoloss.measurements.sampled_batches import SampledBatches
+    from isoloss.measurements.fixed_sentences import SampledBatches
 
 # Options that may be left out, named in `--help` by what they take; None stands for no such option.
 File = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")]
@@ -72,7 +72,7 @@ def refuse_unusable_text(options: "FlatnessOptions | SensitivityOptions") -> Non
     if sum(source is not None for source in (options.text, options.token_ids, options.dataset)) != 1:
         raise BadInput("name what to measure on by one of --text FILE, --token-ids FILE and --dataset NAME")
     if options.dataset is not None:
-        from isoloss.models.hub_names import refuse_absent_data_set
+        from isoloss.models.names import refuse_absent_data_set
 
         refuse_absent_data_set(options.dataset)
     refuse_no_file(options.text, options.token_ids)
@@ -101,7 +101,6 @@ def models_on_text(
         read_source,
         sampled_batches,
     )
-    from isoloss.models.stored_weights import precision_that_fits
 
     asked = prediction_of_all(names, options.objective)
     prediction = masking(asked, options.one_mask, options.mask_rate, options.mask_token_id)
@@ -114,6 +113,27 @@ def models_on_text(
         precision = getattr(torch, options.dtype)
     models = load_together(names, prediction, precision, _placed(options), parameters)
     return models, sampled_batches(models, prediction, source, options.seed), precision
+
+
+def precision_that_fits(names: Sequence[str], free: int, beside: int) -> "torch.dtype":
+    """float32, unless the models' weights in it and `beside` bytes exceed the `free` ones.
+
+    Then the half precision that most of the weights are stored in, if they are stored in one: sums over
+    products are in float32 also then. Of an adapter the weights are its base model's. What a hub's names
+    stand for is not known before it is fetched.
+    """
+    import torch
+
+    from isoloss.models.model_files import HALVES, stored_elements
+    from isoloss.models.names import base_of_adapter
+
+    bases = [base_of_adapter(name) or name for name in names]
+    held = [stored_elements(Path(name)) for name in bases if Path(name).is_dir()]
+    elements = sum(sum(of_model.values()) for of_model in held)
+    halves = {each for of_model in held for each in of_model if each in HALVES}
+    if not halves or 4 * elements + beside <= free:
+        return torch.float32
+    return max(halves, key=lambda each: sum(of_model.get(each, 0) for of_model in held))
 
 
 def _placed(options: "FlatnessOptions | SensitivityOptions") -> "Callable[[nn.Module], object]":

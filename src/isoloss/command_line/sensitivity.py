@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from isoloss.command_line.sensitivity_table import Shown
     from isoloss.curvature.weight_changes import Rounding, WeightChange
-    from isoloss.measurements.sampled_batches import SampledBatches
+    from isoloss.measurements.fixed_sentences import SampledBatches
 
 BITS = (8, 6, 5, 4, 3)
 MOST_NOISE = 1000
@@ -166,7 +166,7 @@ def _predicted(
     from isoloss.command_line.sensitivity_table import Shown
     from isoloss.measurements.measured_models import refuse_unusable
     from isoloss.measurements.sensitivity import PARTS, Sensitivity, allocated
-    from isoloss.models.hub import quiet
+    from isoloss.models.model_files import quiet
     from isoloss.objectives.pretrained import apart_throughout
 
     model, drawn = models[options.model], batches.first(options.sentences)
@@ -175,7 +175,7 @@ def _predicted(
     part_of, memory = PARTS[options.by], memory_bytes(options.memory, options.device)
     with progress_display() as progress, quiet():
         refuse_unusable(models, batches)
-        objective, _ = apart_throughout(model, batches.objective, drawn)
+        objective, _ = apart_throughout(model, batches.prediction, drawn)
         engine = Sensitivity.of(
             model,
             objective,
@@ -222,7 +222,7 @@ def _changes(
 
 
 def _check_without_torch(options: SensitivityOptions) -> None:
-    from isoloss.models.hub_names import refuse_absent
+    from isoloss.models.names import refuse_absent
 
     refuse_unusable_text(options)
     refuse_below(2, options.sentences, "--sentences")

@@ -12,7 +12,7 @@ from isoloss.command_line.flatness_table import about_frozen
 from isoloss.command_line.sensitivity import SensitivityOptions
 from isoloss.command_line.terminal import in_lines, table_console
 from isoloss.files import write_atomically
-from isoloss.measurements.sampled_batches import SampledBatches
+from isoloss.measurements.fixed_sentences import SampledBatches
 from isoloss.measurements.sensitivity import UNIT, WHOLE, AllocatedBits, PartUnderChange
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import in_digits

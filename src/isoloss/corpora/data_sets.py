@@ -17,7 +17,7 @@ from isoloss.corpora.documents import Document
 from isoloss.corpora.token_sentences import TextCorpus
 from isoloss.errors import BadInput, IsolossError, first_line
 from isoloss.files import file_digest
-from isoloss.models.hub_names import SECONDS_FOR_THE_HUB, hub_is_reachable
+from isoloss.models.names import SECONDS_FOR_THE_HUB, hub_is_reachable
 from isoloss.progress import Progress
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from isoloss.errors import BadInput
-from isoloss.models.hub import refuse_unreachable_hub
+from isoloss.models.folder_configuration import refuse_unreachable_hub
 from isoloss.models.tokenizer import load_tokenizer, tokenizer_files
 
 SPECIAL = ("[PAD]", "[CLS]", "[MASK]", "[UNK]", "[SEP]")

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from isoloss.curvature.derivatives import MeasuredParameters, trainable_parameters
 from isoloss.curvature.loss import sentence_weights
 from isoloss.curvature.output_rows import unit_products, units_of
-from isoloss.curvature.per_sentence.directions import drawn_directions, sign_bits
 from isoloss.curvature.per_sentence.every_other_parameter import gradients_by_sentence
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
+from isoloss.curvature.per_sentence.traces import drawn_directions, sign_bits
 from isoloss.curvature.stopping import refuse_too_few
 from isoloss.objectives.batch import Batch, Objective, refuse_non_finite
 from isoloss.objectives.evaluation import device_of, evaluation_mode

@@ -9,15 +9,10 @@ from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import MeasuredParameters, parameter_group, trainable_parameters
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
-from isoloss.curvature.per_sentence.traces import (
-    DiffersAloneError,
-    KeptBytes,
-    SentenceTraces,
-    sentence_fisher_traces,
-)
+from isoloss.curvature.per_sentence.traces import DiffersAloneError, SentenceTraces, sentence_fisher_traces
 from isoloss.curvature.stopping import Stopping, measure_until, refuse_too_few
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.evaluation import device_of
+from isoloss.objectives.evaluation import KeptBytes, device_of
 from isoloss.objectives.pretrained import SentencesApart
 from isoloss.progress import Progress, Share, silent, unheard
 from isoloss.results.estimate import Estimate, mean_over_members, sample_mean

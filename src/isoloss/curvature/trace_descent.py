@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from isoloss.curvature.derivatives import hessian_vector_product, trainable_parameters, unflattened
 from isoloss.curvature.loss import sentence_weights
-from isoloss.curvature.per_sentence.directions import sign_bits, signs_of
+from isoloss.curvature.per_sentence.traces import sign_bits, signs_of
 from isoloss.curvature.spectrum import lanczos
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, refuse_non_finite

@@ -15,12 +15,12 @@ from isoloss.languages.language import Language
 from isoloss.languages.task import TaskSplits
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.exact_loss import ExactLossQuantity
+from isoloss.measurements.fixed_sentences import SampledBatches
 from isoloss.measurements.linear_probe import converged_probe
 from isoloss.measurements.on_sentences.pretraining_loss import PretrainingLossQuantity
 from isoloss.measurements.on_sentences.traces import TraceQuantity
 from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
 from isoloss.measurements.quantity import Quantity, Subject
-from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.task_sentences import TaskSentences, features_of_splits
 from isoloss.models.lookup_table import OneHotWords
 from isoloss.models.tokenizer import longest_sentence, pad_token_of
@@ -136,7 +136,7 @@ def _on_sentences(
     if quantity.sentences < 2:
         raise BadInput(f"{quantity.sentences} sentences have no error bar; measure on at least 2")
     where = source if isinstance(source, Language) else _of_text(every[0], source, quantity.seed)
-    objective = every[0].objective if isinstance(where, Language) else where.objective
+    objective = every[0].objective if isinstance(where, Language) else where.prediction
     drawn = quantity.draw(where, objective, silent)
     return _rows(task, quantity, drawn, every, objective, progress)
 

@@ -15,7 +15,7 @@ from isoloss.lab.models import CARD_FILE, Model, Run
 from isoloss.lab.network import TorchModel
 from isoloss.lab.words import folder_from
 from isoloss.languages.language import Language, WritesItself, kind_of
-from isoloss.models.hub import quiet
+from isoloss.models.model_files import quiet
 
 
 def save(model: Model, folder: Path | str, *, measured: Sequence[Measured] = ()) -> Path:

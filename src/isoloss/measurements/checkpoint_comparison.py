@@ -20,13 +20,12 @@ from isoloss.measurements.compared_checkpoints import (
 )
 from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.on_sentences.traces import TraceQuantity
-from isoloss.measurements.quantity import Measurement, warnings_of
+from isoloss.measurements.quantity import LOWER, Measurement, warnings_of
 from isoloss.measurements.task_texts import majority_correct, majority_record
 from isoloss.measurements.verdicts import (
     ACCURACIES,
     FINE_TUNING,
     LOSS,
-    LOWER,
     MAJORITY,
     PROBE,
     SAME_LOSS,

@@ -12,8 +12,8 @@ from transformers import PreTrainedModel
 from isoloss.errors import BadInput, is_failure, reason_of
 from isoloss.measurements.models_on_text import load_predicting, prediction_of
 from isoloss.measurements.prediction import MaskedTokens, Prediction, SpecialTokens
-from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.verdicts import ACCURACIES, LOSS, LOWER, OTHER_PARAMETERS
+from isoloss.measurements.quantity import LOWER, Measurement
+from isoloss.measurements.verdicts import ACCURACIES, LOSS, OTHER_PARAMETERS
 from isoloss.models.loading import LanguageObjective, refuse_bare_encoder
 from isoloss.models.tokenizer import load_tokenizer, longest_sentence, number_of_tokens, refuse_further_tokens
 from isoloss.progress import Progress, silent

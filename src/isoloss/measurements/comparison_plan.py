@@ -21,18 +21,18 @@ from isoloss.measurements.compared_checkpoints import (
 )
 from isoloss.measurements.comparison_sources import Sources
 from isoloss.measurements.fine_tuning import FineTuningSettings, fine_tune_once
+from isoloss.measurements.fixed_sentences import WARNED_ABOVE, SampledBatches
 from isoloss.measurements.labelled_inputs import text_inputs, text_splits
 from isoloss.measurements.linear_probe import ProbeSettings, converged_probe
 from isoloss.measurements.measured_models import FIXED_SENTENCES, INTERRUPTED, measure, progress_of
 from isoloss.measurements.models_on_text import masking
 from isoloss.measurements.on_sentences import name_and_value, quantity_named, short_name
 from isoloss.measurements.prediction import MaskedTokens
-from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.sampled_batches import WARNED_ABOVE, SampledBatches
+from isoloss.measurements.quantity import LOWER, Measurement
 from isoloss.measurements.task_texts import task_features
-from isoloss.measurements.verdicts import FINE_TUNING, LOSS, LOWER, PROBE, TRACE
-from isoloss.models.adapters import base_of_adapter
+from isoloss.measurements.verdicts import FINE_TUNING, LOSS, PROBE, TRACE
 from isoloss.models.folder_configuration import read_config
+from isoloss.models.names import base_of_adapter
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress
 from isoloss.results.estimate import sample_mean

@@ -9,8 +9,7 @@ from isoloss.corpora.labelled_texts import TextTask
 from isoloss.corpora.task_file import read_task
 from isoloss.errors import BadInput
 from isoloss.measurements.models_on_text import prediction_of, read_texts
-from isoloss.measurements.prediction import Prediction
-from isoloss.measurements.task_heads import Head
+from isoloss.measurements.prediction import Head, Prediction
 from isoloss.models.loading import LanguageObjective
 
 if TYPE_CHECKING:

@@ -15,17 +15,16 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 from transformers import PreTrainedModel
 
-from isoloss.curvature.per_sentence.directions import Directions, drawn_directions
-from isoloss.curvature.per_sentence.norms import norms_along
-from isoloss.curvature.per_sentence.traces import sentences_at_once
+from isoloss.curvature.per_sentence.norms import Directions, norms_along
+from isoloss.curvature.per_sentence.traces import drawn_directions
 from isoloss.device import Heap
 from isoloss.errors import BadInput
+from isoloss.measurements.inspected_model import random_batch
 from isoloss.measurements.models_on_text import build_predicting
 from isoloss.measurements.prediction import Prediction
-from isoloss.measurements.sampled_batches import random_batch
-from isoloss.models.hub import quiet, refusing, sized_as_published
+from isoloss.models.model_files import quiet, refusing, sized_as_published
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.evaluation import a_gradient_at_a_time, evaluation_mode
+from isoloss.objectives.evaluation import a_gradient_at_a_time, evaluation_mode, sentences_at_once
 
 
 class LiveMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -206,7 +205,7 @@ def counted_passes(asked: Configured, model: PreTrainedModel, sentences: int, me
     try:
         with refusing("language model", asked.name), quiet():
             batch = asked.batch(model, sentences)
-            return count_passes(model, asked.prediction.objective, batch, memory_bytes)
+            return count_passes(model, asked.prediction, batch, memory_bytes)
     except BadInput as error:
         why = type(error.__cause__).__name__
         if not why.startswith(("DataDependent", "DynamicOutputShape")):

@@ -18,7 +18,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from isoloss.errors import BadInput, IsolossError
 from isoloss.measurements.labelled_inputs import InputSplits, LabelledInputs, TextInputs, check_splits
 from isoloss.measurements.linear_probe import Accuracy
-from isoloss.models.hub import quiet
+from isoloss.models.model_files import quiet
 from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
 from isoloss.objectives.tokens import vectors_of_words
 from isoloss.pretraining.descent import parameters_by_decay

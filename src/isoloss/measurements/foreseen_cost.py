@@ -16,16 +16,15 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from isoloss.curvature.per_sentence.directions import Directions, drawn_directions, sign_bits
-from isoloss.curvature.per_sentence.norms import norms_along
+from isoloss.curvature.per_sentence.norms import Directions, norms_along
+from isoloss.curvature.per_sentence.traces import drawn_directions, sign_bits
 from isoloss.device import free_memory
 from isoloss.errors import is_failure, reason_of
 from isoloss.measurements.counted_passes import Configured, Counted, counted_passes, without_storage
+from isoloss.measurements.fixed_sentences import FIRST_SENTENCES, SENTENCES_A_BATCH
 from isoloss.measurements.models_on_text import configuration_of, prediction_of
-from isoloss.measurements.sampled_batches import FIRST_SENTENCES, SENTENCES_A_BATCH
-from isoloss.models.hub import quiet, refusing
 from isoloss.models.loading import LanguageObjective, refuse_without_layers
-from isoloss.models.stored_weights import HALVES
+from isoloss.models.model_files import HALVES, quiet, refusing
 from isoloss.models.tokenizer import longest_sentence, number_of_tokens
 from isoloss.objectives.batch import Batch
 from isoloss.progress import Progress, silent
@@ -193,7 +192,7 @@ class _Pass:
     def __init__(self, asked: Configured, sentences: int, device: str) -> None:
         with quiet(), _DrawnInTiles():
             self.model = asked.build().to(device)
-        self.objective = asked.prediction.objective
+        self.objective = asked.prediction
         self.batch = asked.batch(self.model, sentences).to(torch.device(device))
 
     def warm_up(self, memory_bytes: int) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -10,19 +10,17 @@ import torch
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import PreTrainedModel
 
+from isoloss.corpora.token_sentences import TokenSentence
 from isoloss.curvature.fisher_trace import RunningFisherTrace
-from isoloss.curvature.per_sentence.traces import (
-    SentenceTraces,
-    bytes_kept_for_backward,
-    sentence_fisher_traces,
-)
+from isoloss.curvature.per_sentence.traces import SentenceTraces, sentence_fisher_traces
 from isoloss.curvature.stopping import FEWEST, refuse_too_few
 from isoloss.errors import BadInput
+from isoloss.measurements.fixed_sentences import SENTENCES_A_BATCH
 from isoloss.measurements.models_on_text import load_predicting, prediction_of, read_texts, sampled_batches
 from isoloss.measurements.prediction import MaskedTokens, Prediction
-from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH, random_batch
-from isoloss.models.hub import quiet
+from isoloss.measurements.task_heads import TextClasses, TextLabels
 from isoloss.models.loading import LanguageObjective
+from isoloss.models.model_files import quiet
 from isoloss.models.tokenizer import (
     highest_token,
     load_tokenizer,
@@ -31,7 +29,7 @@ from isoloss.models.tokenizer import (
     number_of_tokens,
 )
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.evaluation import device_of, refuse_without_gradient
+from isoloss.objectives.evaluation import bytes_kept_for_backward, device_of, refuse_without_gradient
 from isoloss.objectives.pretrained import EqualLengths, kept_apart
 
 LENGTH = 128
@@ -63,18 +61,17 @@ def trial_measurement(model: PreTrainedModel, prediction: Prediction, longest: i
     Raises BadInput for a model that cannot be measured.
     """
     length = min(LENGTH, longest or LENGTH)
-    objective = prediction.objective
     batch = random_batch(model, prediction, (length,) * SENTENCES).to(device_of(model))
-    refuse_without_gradient(model, objective, batch)
+    refuse_without_gradient(model, prediction, batch)
     mixed = random_batch(model, prediction, (length, max(2, length // 2))).to(device_of(model))
-    separate: Objective = kept_apart(model, objective, mixed)
+    separate: Objective = kept_apart(model, prediction, mixed)
     traces, seconds = _timed(model, separate, batch)
     if seconds < PATIENCE:
         sentences = max(SENTENCES, min(SENTENCES_A_BATCH, TOKENS // length))
         batch = random_batch(model, prediction, (length,) * sentences).to(device_of(model))
         _timed(model, separate, batch)  # the first pass of a size takes longer
     traces, seconds = _timed(model, separate, batch)
-    activations = bytes_kept_for_backward(model, objective, batch.part(0, 1))
+    activations = bytes_kept_for_backward(model, prediction, batch.part(0, 1))
     return Trial(
         dict(Counter(traces.ways.values())),
         not isinstance(separate, EqualLengths),
@@ -90,6 +87,28 @@ def _timed(model: PreTrainedModel, objective: Objective, batch: Batch) -> tuple[
     for values in traces.groups.values():
         values.cpu()  # waits for the device
     return traces, perf_counter() - begun
+
+
+def random_batch(model: PreTrainedModel, prediction: Prediction, lengths: tuple[int, ...]) -> Batch:
+    """Random sentences of these lengths, with what the model is to say of them, as a text would have it."""
+    if isinstance(prediction, MaskedTokens):  # any token masks as well, and there may be no tokenizer
+        prediction = replace(prediction, token=0)
+    tokens, known = prediction.special_tokens(model, model.name_or_path), number_of_tokens(model)
+    generator = torch.Generator().manual_seed(0)
+    sentences = [torch.randint(known, (length,), generator=generator) for length in lengths]
+    # Models that read a text's last token find it by what fills the text up.
+    listed = [((ids + (ids == tokens.pad)) % known).tolist() for ids in sentences]
+    end = getattr(model.config, "eos_token_id", None)
+    if isinstance(prediction, TextClasses | TextLabels) and end in range(known) and end != tokens.pad:
+        # Those of BART's and T5's kind find a text's class at its end-of-sentence token, and need one.
+        inner = next(token for token in range(known) if token not in (end, tokens.pad))
+        listed = [[*(inner if token == end else token for token in ids[:-1]), end] for ids in listed]
+    answers = [prediction.example_answer(ids, model.config) for ids in listed]
+    numbered = [
+        TokenSentence(ids, list(range(len(ids))), line, answer=answer)
+        for line, (ids, answer) in enumerate(zip(listed, answers, strict=True), start=1)
+    ]
+    return prediction.batch(numbered, tokens, range(len(numbered)))
 
 
 @dataclass(frozen=True)
@@ -151,7 +170,7 @@ def pilot_on(model: PreTrainedModel, name: str, prediction: Prediction, text: Pa
     """Measure the trace on the first `FEWEST` sentences, in random order, as `isoloss flatness` does."""
     source = read_texts([name], prediction, text)
     batches = sampled_batches({name: model}, prediction, source, seed=0)
-    running = RunningFisherTrace(model, batches.objective, seed=0)
+    running = RunningFisherTrace(model, batches.prediction, seed=0)
     begun = perf_counter()
     for batch in batches.first(FEWEST):
         running.add(batch)

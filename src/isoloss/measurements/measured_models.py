@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
@@ -12,26 +12,17 @@ from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.errors import BadInput
-from isoloss.measurements.fixed_sentences import FixedSentences
+from isoloss.measurements.fixed_sentences import FixedSentences, Reading, SampledBatches
 from isoloss.measurements.on_sentences import quantity_named, short_name
-from isoloss.measurements.quantity import Measurement, Quantity, StopsAnywhere, Subject, takes
-from isoloss.measurements.sampled_batches import Reading, SampledBatches
-from isoloss.measurements.verdicts import (
-    FLATTER,
-    LOSS,
-    LOWER,
-    NORMALISED,
-    OTHER_PARAMETERS,
-    TRACE,
-    PairVerdict,
-    answered,
-    asked_about,
-)
+from isoloss.measurements.quantity import FLATTER, LOWER, Measurement, Quantity, StopsAnywhere, Subject, takes
 from isoloss.objectives.batch import NonFiniteScores
-from isoloss.objectives.evaluation import device_of, refuse_reading_ahead, refuse_without_gradient
-from isoloss.objectives.pretrained import apart_throughout
+from isoloss.objectives.evaluation import device_of, refuse_without_gradient
+from isoloss.objectives.pretrained import apart_throughout, refuse_reading_ahead
 from isoloss.progress import Progress, silent
 from isoloss.results.record import Record, Setting
+
+if TYPE_CHECKING:  # a model measured alone is compared with none
+    from isoloss.measurements.verdicts import PairVerdict
 
 INTERRUPTED = "interrupted"
 FIXED_SENTENCES = 256
@@ -96,7 +87,7 @@ def measure(
     if not takes(found, SampledBatches) or found.drawn_as is not FixedSentences:
         raise BadInput(f"{name} cannot be measured on a text; choose another quantity")
     refuse_unusable(models, batches)
-    subjects = {each: Subject(each, batches.objective, settings, batches) for each in models}
+    subjects = {each: Subject(each, batches.prediction, settings, batches) for each in models}
     try:
         if isinstance(found, StopsAnywhere):
             measured = _until(name, found, models, batches, stopping, subjects, progress, memory_bytes)
@@ -182,7 +173,7 @@ def _until(
     memory_bytes: int,
 ) -> MeasuredModels:
     running = {
-        called: quantity.running(model, batches.objective, memory_bytes) for called, model in models.items()
+        called: quantity.running(model, batches.prediction, memory_bytes) for called, model in models.items()
     }
     each, task, expected = list(running.values()), name.replace("_", " "), len(batches.corpus)
     try:
@@ -216,13 +207,13 @@ def _of_fixed_set(
     subjects: Mapping[str, Subject[SampledBatches]],
     progress: Progress,
 ) -> MeasuredModels:
-    objective: Any = batches.objective
+    objective: Any = batches.prediction
     drawn: FixedSentences = quantity.draw(batches, objective, progress)
     sentences = sum(map(len, drawn.batches))
     measurements: dict[str, Measurement] = {}
     apart: dict[str, str] = {}
     for called, model in models.items():
-        apart_objective, way = apart_throughout(model, batches.objective, drawn.batches)
+        apart_objective, way = apart_throughout(model, batches.prediction, drawn.batches)
         apart |= {called: way} if way is not None else {}
         subject = replace(subjects[called], objective=apart_objective)
         try:
@@ -240,9 +231,9 @@ def refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) ->
         for name, model in models.items():
             placed = first.to(device_of(model))
             try:
-                refuse_without_gradient(model, batches.objective, placed)
+                refuse_without_gradient(model, batches.prediction, placed)
                 if batches.prediction.left_to_right:
-                    refuse_reading_ahead(model, batches.objective, placed)
+                    refuse_reading_ahead(model, batches.prediction, placed)
             except BadInput as error:
                 raise BadInput(f"{name}: {error}") from error
 
@@ -261,13 +252,15 @@ def verdicts_on(
     models: Mapping[str, nn.Module],
     batches: SampledBatches,
     progress: Progress,
-) -> list[PairVerdict]:
+) -> "list[PairVerdict]":
     """Whether each other model has the first's loss, and which is flatter, or lower, by what was measured.
 
     Of quantities that were measured completely and have a difference; none if it is interrupted. Losses are
     of the traces' sentences, or else the first quantity's. Traces are also compared relative to the weights,
     on the first `FIXED_SENTENCES` of them.
     """
+    from isoloss.measurements.verdicts import LOSS, NORMALISED, OTHER_PARAMETERS, TRACE, answered, asked_about
+
     whole = {each.quantity: each for each in measured if each.paired and each.stopped != INTERRUPTED}
     if not whole:
         return []

@@ -10,18 +10,10 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from isoloss.corpora.token_sentences import (
-    TABLES,
-    Corpus,
-    TextCorpus,
-    read_text_corpus,
-    read_token_corpus,
-)
+from isoloss.corpora.token_sentences import TABLES, Corpus, TextCorpus, read_text_corpus, read_token_corpus
 from isoloss.errors import BadInput
-from isoloss.measurements.prediction import MaskedTokens, NextToken, Prediction
-from isoloss.measurements.sampled_batches import SampledBatches
-from isoloss.measurements.task_heads import Head, class_numbers, configuration_of_head, head_of, tell_padding
-from isoloss.models.adapters import base_of_adapter
+from isoloss.measurements.fixed_sentences import SampledBatches
+from isoloss.measurements.prediction import Head, MaskedTokens, NextToken, Prediction
 from isoloss.models.folder_configuration import read_config
 from isoloss.models.loading import (
     LanguageObjective,
@@ -30,6 +22,7 @@ from isoloss.models.loading import (
     what_is_predicted,
     with_experts_apart,
 )
+from isoloss.models.names import base_of_adapter
 from isoloss.models.tokenizer import load_tokenizer, longest_sentence, number_of_tokens, refuse_further_tokens
 
 if TYPE_CHECKING:  # tables are read for the heads of tasks alone
@@ -51,12 +44,51 @@ def prediction_of(name: str, objective: LanguageObjective | None = None) -> Pred
     return MaskedTokens() if what_is_predicted(name, objective) == "masked" else NextToken()
 
 
+_OF_ADAPTERS = {
+    "SEQ_CLS": "ForSequenceClassification",
+    "TOKEN_CLS": "ForTokenClassification",
+    "CAUSAL_LM": "ForCausalLM",
+}
+"""How the classes of models end for which an adapter is, by peft's name of its task."""
+_NOT_OF_TASKS = ("QuestionAnswering", "ForCausalLM", "ForMaskedLM", "LMHeadModel")
+_OF_TASKS = ("ForSequenceClassification", "ForTokenClassification")
+
+
+def head_of(name: str) -> Head | None:
+    """The kind of a model's head, by its configuration; None for a language model, and for any other head.
+
+    Of an adapter, that of its task; if it names none, or is of an encoder and a decoder, its base model's.
+    Raises BadInput for an adapter that answers questions.
+    """
+    base = base_of_adapter(name)
+    config = read_config(base or name)
+    named = config.architectures or ()
+    if base is not None:
+        from isoloss.models.adapters import task_of_adapter
+
+        of_task = _OF_ADAPTERS.get(task_of_adapter(name) or "")
+        named = [of_task] if of_task else named
+    ending = next((end for each in named for end in (*_OF_TASKS, *_NOT_OF_TASKS) if each.endswith(end)), None)
+    if ending in _NOT_OF_TASKS or (ending is None and not getattr(config, "is_encoder_decoder", False)):
+        return None
+    from isoloss.measurements.task_heads import TargetText, TextClasses, TextLabels, TokenClasses
+
+    if ending is None:
+        return TargetText()
+    if ending == "ForTokenClassification":
+        return TokenClasses()
+    several = getattr(config, "problem_type", None) == "multi_label_classification"
+    return TextLabels() if several else TextClasses()
+
+
 def configuration_of(name: str, prediction: Prediction) -> Any:
     """The configuration of the model of that name, of an adapter its base model's.
 
     Raises BadInput if there is none, and for a model that predicts a number.
     """
     if isinstance(prediction, Head):
+        from isoloss.measurements.task_heads import configuration_of_head
+
         return configuration_of_head(name, prediction)
     return read_config(base_of_adapter(name) or name)
 
@@ -68,18 +100,23 @@ def load_predicting(name: str, prediction: Prediction, dtype: torch.dtype = torc
     """
     kind = "model" if isinstance(prediction, Head) else f"{prediction.name} language model"
     model = load_model(name, prediction.model_class, configuration_of(name, prediction), kind, dtype)
-    if isinstance(prediction, Head):
-        tell_padding(model.config)
+    _tell_padding(model, prediction)
     return model
 
 
 def build_predicting(config: Any, prediction: Prediction, dtype: torch.dtype) -> PreTrainedModel:
     """A model of that configuration with new weights, in evaluation mode."""
     model: PreTrainedModel = prediction.model_class.from_config(config, dtype=dtype).eval()
-    if isinstance(prediction, Head):
-        tell_padding(model.config)
+    _tell_padding(model, prediction)
     with_experts_apart(model)
     return model
+
+
+def _tell_padding(model: PreTrainedModel, prediction: Prediction) -> None:
+    if isinstance(prediction, Head):
+        from isoloss.measurements.task_heads import tell_padding
+
+        tell_padding(model.config)
 
 
 def prediction_of_all(names: Sequence[str], objective: LanguageObjective | None) -> Prediction:
@@ -173,10 +210,9 @@ def read_texts(
     to say of them, or none, and for models with other classes.
     """
     if isinstance(prediction, Head):
-        if text is None:
-            raise BadInput(f"{names[0]} has the head of a task ({prediction.name}); name a table by --text")
-        refuse_other_classes(names, prediction)
-        table = prediction.answers(text, configuration_of_head(names[0], prediction))
+        from isoloss.measurements.task_heads import answers_of
+
+        table = answers_of(names, prediction, text)
         _refuse_single_sentence(table, text)
         return table
     # What the folder lacks is told before what its table does.
@@ -192,17 +228,6 @@ def read_texts(
         corpus = read_data_set(dataset)
     _refuse_single_sentence(corpus, text or dataset)
     return corpus
-
-
-def refuse_other_classes(names: Sequence[str], head: Head) -> None:
-    """Raise BadInput for a model with other classes than the first one's, or with these in another order."""
-    if not head.fewest_classes:
-        return
-    first, *others = names
-    ours = class_numbers(configuration_of_head(first, head))
-    for other in others:
-        if class_numbers(configuration_of_head(other, head)) != ours:
-            raise BadInput(f"{first} and {other} have different classes; compare models that share them")
 
 
 def _refuse_single_sentence(corpus: Corpus, source: Path | str | None) -> None:

@@ -5,9 +5,12 @@ Language models predict masked tokens or the next one; those with the head of a 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from isoloss.corpora.token_sentences import TokenSentence
@@ -15,13 +18,11 @@ from isoloss.errors import BadInput
 from isoloss.models.loading import LanguageObjective, language_model_class
 from isoloss.models.tokenizer import load_tokenizer, number_of_tokens, pad_token_of
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.pretrained import (
-    PretrainedCausal,
-    PretrainedMasked,
-    choose_places,
-    masked_batch,
-    next_token_batch,
-)
+from isoloss.objectives.predicted_logits import causal_logits, masked_logits
+from isoloss.objectives.pretrained import choose_places, masked_batch, next_token_batch
+
+if TYPE_CHECKING:  # language models have no tables
+    from isoloss.corpora.answered_texts import AnsweredCorpus, TaggedCorpus
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,11 @@ class SpecialTokens:
 
 
 @runtime_checkable
-class Prediction(Protocol):
+class Prediction(Objective, Protocol):
     """What a model predicts; a frozen dataclass of its settings, the same of models that predict alike."""
 
     model_class: ClassVar[Any]
     """The class of `transformers` that loads such models, and builds them from configurations."""
-    objective: ClassVar[Objective]
-    """How the predictions are read off a model."""
     needs: ClassVar[str]
     """What there must be in a line, in words."""
     left_to_right: ClassVar[bool]
@@ -77,6 +76,18 @@ class Prediction(Protocol):
         ...
 
 
+@runtime_checkable
+class Head(Prediction, Protocol):
+    """What the head of a task predicts, of texts that are the rows of a table."""
+
+    fewest_classes: ClassVar[int]
+    """How many classes a model must have, for there to be a distribution; 0 if there are none."""
+
+    def answers(self, table: Path, config: Any) -> "AnsweredCorpus | TaggedCorpus":
+        """The rows, for a model of that configuration. Raises BadInput for a table that does not fit."""
+        ...
+
+
 @dataclass(frozen=True)
 class MaskedTokens:
     """`share` of each sentence's maskable tokens, at least one, masked at once; None: one of them, uniformly.
@@ -89,7 +100,6 @@ class MaskedTokens:
 
     name: ClassVar[LanguageObjective] = "masked"
     model_class: ClassVar[Any] = language_model_class("masked")
-    objective: ClassVar[Objective] = PretrainedMasked()
     needs: ClassVar[str] = "a token that may be masked"
     left_to_right: ClassVar[bool] = False
 
@@ -124,6 +134,9 @@ class MaskedTokens:
         ]
         return masked_batch([each.ids for each in sentences], places, tokens.mask, tokens.pad)
 
+    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
+        return masked_logits(model, batch)
+
     def example_answer(self, ids: Sequence[int], config: Any) -> Sequence[int]:
         return ()
 
@@ -144,7 +157,6 @@ class NextToken:
 
     name: ClassVar[LanguageObjective] = "causal"
     model_class: ClassVar[Any] = language_model_class("causal")
-    objective: ClassVar[Objective] = PretrainedCausal()
     estimand: ClassVar[str] = (
         "mean over sentences of the mean over their predicted positions, all but the first"
     )
@@ -159,6 +171,9 @@ class NextToken:
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
         return next_token_batch([each.ids for each in sentences], tokens.pad)
+
+    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
+        return causal_logits(model, batch)
 
     def example_answer(self, ids: Sequence[int], config: Any) -> Sequence[int]:
         return ()

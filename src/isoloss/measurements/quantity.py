@@ -20,6 +20,8 @@ from isoloss.results.record import STRENGTHS, Record, Setting, Values
 Source = TypeVar("Source", covariant=True)
 LANGUAGES_AND_TEXT: tuple[type, ...] = (object,)
 """`Quantity.sources` of one that is measured on any language, on real text, and on a text of the user's."""
+FLATTER, LOWER = "flatter", "lower"
+"""What a smaller value means: of the measures of flatness, and of a quantity that does not say it."""
 Columns = dict[str, Setting]
 """A quantity's part of a row of an experiment's table: its numbers, their errors, their n."""
 

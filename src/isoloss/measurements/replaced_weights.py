@@ -12,8 +12,9 @@ from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.output_rows import output_rows
 from isoloss.curvature.weight_changes import Replacement
 from isoloss.errors import BadInput
-from isoloss.measurements.models_on_text import load_predicting, prediction_of, refuse_other_classes
-from isoloss.measurements.task_heads import Head
+from isoloss.measurements.models_on_text import load_predicting, prediction_of
+from isoloss.measurements.prediction import Head
+from isoloss.measurements.task_heads import refuse_other_classes
 from isoloss.models.adapters import merge_adapter
 from isoloss.models.loading import LanguageObjective
 from isoloss.models.tokenizer import load_tokenizer

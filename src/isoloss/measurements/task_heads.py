@@ -1,15 +1,17 @@
 """What the head of a task predicts, with which a model was trained: which models have it, and its tables.
 
-A further head is a further class here, which `head_of` finds.
+A further head is a further class here, which `models_on_text.head_of` finds.
 """
 
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
@@ -19,36 +21,17 @@ from transformers import (
 
 from isoloss.corpora.token_sentences import TokenSentence
 from isoloss.errors import BadInput
-from isoloss.measurements.prediction import Prediction, SpecialTokens
-from isoloss.models.adapters import base_of_adapter, number_of_classes, stored_in_adapter, task_of_adapter
+from isoloss.measurements.prediction import Head, SpecialTokens
+from isoloss.models.adapters import number_of_classes, stored_in_adapter
 from isoloss.models.folder_configuration import read_config
+from isoloss.models.names import base_of_adapter
 from isoloss.models.tokenizer import pad_token_of
-from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.task_heads import (
-    SequenceClass,
-    SequenceLabels,
-    TargetToken,
-    TokenClass,
-    class_batch,
-    labels_batch,
-    target_batch,
-    token_class_batch,
-)
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.predicted_logits import logits_at_predictions, masked_logits
+from isoloss.objectives.pretrained import IGNORED, rectangle
 
 if TYPE_CHECKING:  # language models have no tables
     from isoloss.corpora.answered_texts import AnsweredCorpus, TaggedCorpus
-
-
-@runtime_checkable
-class Head(Prediction, Protocol):
-    """What the head of a task predicts, of texts that are the rows of a table."""
-
-    fewest_classes: ClassVar[int]
-    """How many classes a model must have, for there to be a distribution; 0 if there are none."""
-
-    def answers(self, table: Path, config: Any) -> "AnsweredCorpus | TaggedCorpus":
-        """The rows, for a model of that configuration. Raises BadInput for a table that does not fit."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -57,7 +40,6 @@ class TextClasses:
 
     name: ClassVar[str] = "text classes"
     model_class: ClassVar[Any] = AutoModelForSequenceClassification
-    objective: ClassVar[Objective] = SequenceClass()
     estimand: ClassVar[str] = "mean over texts, of each of which a class is predicted"
     needs: ClassVar[str] = "a token"
     left_to_right: ClassVar[bool] = False
@@ -75,9 +57,14 @@ class TextClasses:
         return texts_with_classes(table, class_numbers(config))
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
-        return class_batch(
-            [each.ids for each in sentences], [each.answer[0] for each in sentences], tokens.pad
-        )
+        ids, present = rectangle([each.ids for each in sentences], tokens.pad)
+        rows = torch.arange(len(sentences))
+        classes = torch.tensor([each.answer[0] for each in sentences])
+        return Batch(ids, present, rows, torch.zeros_like(rows), classes)
+
+    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
+        """The scores of the model's classes. Raises BadInput for a model that gives others."""
+        return _scores_of_texts(model, batch)
 
     def example_answer(self, ids: Sequence[int], config: Any) -> Sequence[int]:
         return (0,)
@@ -89,7 +76,6 @@ class TextLabels:
 
     name: ClassVar[str] = "text labels"
     model_class: ClassVar[Any] = AutoModelForSequenceClassification
-    objective: ClassVar[Objective] = SequenceLabels()
     estimand: ClassVar[str] = (
         "mean over texts of the mean over all classes, each of which is predicted to be or not"
     )
@@ -109,7 +95,15 @@ class TextLabels:
         return texts_with_labels(table, class_numbers(config))
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
-        return labels_batch([each.ids for each in sentences], [each.answer for each in sentences], tokens.pad)
+        ids, present = rectangle([each.ids for each in sentences], tokens.pad)
+        given = torch.tensor([each.answer for each in sentences])
+        rows, classes = torch.ones_like(given).nonzero(as_tuple=True)
+        return Batch(ids, present, rows, classes, given.flatten())
+
+    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m 2"]:
+        """The scores of no, which are 0, and of yes, as a sigmoid has them."""
+        yes = _scores_of_texts(model, batch)[batch.rows, batch.positions]
+        return torch.stack([torch.zeros_like(yes), yes], dim=1)
 
     def example_answer(self, ids: Sequence[int], config: Any) -> Sequence[int]:
         return [0] * int(config.num_labels)
@@ -121,7 +115,6 @@ class TokenClasses:
 
     name: ClassVar[str] = "token classes"
     model_class: ClassVar[Any] = AutoModelForTokenClassification
-    objective: ClassVar[Objective] = TokenClass()
     estimand: ClassVar[str] = (
         "mean over texts of the mean over their words, of each of which a class is predicted"
     )
@@ -141,9 +134,14 @@ class TokenClasses:
         return words_with_classes(table, class_numbers(config))
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
-        return token_class_batch(
-            [each.ids for each in sentences], [each.answer for each in sentences], tokens.pad
-        )
+        ids, present = rectangle([each.ids for each in sentences], tokens.pad)
+        given, _ = rectangle([each.answer for each in sentences], IGNORED, ids.shape[1])
+        rows, positions = (given != IGNORED).nonzero(as_tuple=True)
+        return Batch(ids, present, rows, positions, given[rows, positions])
+
+    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
+        """The scores of the model's classes at each labelled token."""
+        return masked_logits(model, batch)
 
     def example_answer(self, ids: Sequence[int], config: Any) -> Sequence[int]:
         return [0] * len(ids)
@@ -155,7 +153,6 @@ class TargetText:
 
     name: ClassVar[str] = "target text"
     model_class: ClassVar[Any] = AutoModelForSeq2SeqLM
-    objective: ClassVar[Objective] = TargetToken()
     estimand: ClassVar[str] = "mean over texts of the mean over the tokens of their targets"
     needs: ClassVar[str] = "a token, and a target with one"
     left_to_right: ClassVar[bool] = True
@@ -173,41 +170,43 @@ class TargetText:
         return texts_with_targets(table)
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
-        sources, targets = [each.ids for each in sentences], [each.answer for each in sentences]
-        return target_batch(sources, targets, tokens.start, tokens.pad)
+        """The decoder reads `tokens.start`, or without one the last token, and all of the target before that.
+
+        Texts and targets are filled up to one width, so that an array tells its sentences from its positions.
+        """
+        targets, start = [each.answer for each in sentences], tokens.start
+        width = max(map(len, (*targets, *(each.ids for each in sentences))))
+        ids, present = rectangle([each.ids for each in sentences], tokens.pad, width)
+        read = [[each[-1] if start is None else start, *each[:-1]] for each in targets]
+        decoder_ids, of_target = rectangle(read, tokens.pad, width)
+        rows, positions = of_target.nonzero(as_tuple=True)
+        following, _ = rectangle(targets, tokens.pad, width)
+        return Batch(ids, present, rows, positions, following[rows, positions], decoder_ids=decoder_ids)
+
+    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
+        """The scores of the vocabulary at each position of the decoder."""
+        if batch.decoder_ids is None:
+            raise BadInput("the batch has no tokens for a decoder; make it with TargetText().batch")
+        mask = batch.attention_mask.long()
+        return logits_at_predictions(
+            model, batch, attention_mask=mask, decoder_input_ids=batch.decoder_ids, use_cache=False
+        )
 
     def example_answer(self, ids: Sequence[int], config: Any) -> Sequence[int]:
         return ids
 
 
-_OF_ADAPTERS = {
-    "SEQ_CLS": "ForSequenceClassification",
-    "TOKEN_CLS": "ForTokenClassification",
-    "CAUSAL_LM": "ForCausalLM",
-}
-"""How the classes of models end for which an adapter is, by peft's name of its task."""
+def _scores_of_texts(model: nn.Module, batch: Batch) -> Float[Tensor, "n v"]:
+    types = {} if batch.token_types is None else {"token_type_ids": batch.token_types}
+    found = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long(), **types)
+    logits: Tensor | None = getattr(found, "logits", None)
+    if logits is None or logits.ndim != 2 or len(logits) != len(batch):
+        raise BadInput(f"{type(model).__name__} gives no scores of a text's classes; take another model")
+    return logits
+
+
 NO_TOKEN = -1
 """A number that no token has."""
-
-
-def head_of(name: str) -> Head | None:
-    """The kind of a model's head, by its configuration; None for a language model, and for any other head.
-
-    Of an adapter, that of its task; if it names none, or is of an encoder and a decoder, its base model's.
-    Raises BadInput for an adapter that answers questions.
-    """
-    base = base_of_adapter(name)
-    config = read_config(base or name)
-    ending_of_task = None if base is None else _OF_ADAPTERS.get(task_of_adapter(name) or "")
-    for architecture in [ending_of_task] if ending_of_task else config.architectures or ():
-        if architecture.endswith("ForSequenceClassification"):
-            several = getattr(config, "problem_type", None) == "multi_label_classification"
-            return TextLabels() if several else TextClasses()
-        if architecture.endswith("ForTokenClassification"):
-            return TokenClasses()
-        if architecture.endswith(("QuestionAnswering", "ForCausalLM", "ForMaskedLM", "LMHeadModel")):
-            return None
-    return TargetText() if getattr(config, "is_encoder_decoder", False) else None
 
 
 def configuration_of_head(name: str, head: Head) -> Any:
@@ -270,3 +269,22 @@ def first_of_decoder(model: PreTrainedModel) -> int | None:
             "its config.json"
         )
     return start
+
+
+def answers_of(names: Sequence[str], head: Head, table: Path | None) -> "AnsweredCorpus | TaggedCorpus":
+    """What a table has for models of these names to say. Raises BadInput for none, and for other classes."""
+    if table is None:
+        raise BadInput(f"{names[0]} has the head of a task ({head.name}); name a table by --text")
+    refuse_other_classes(names, head)
+    return head.answers(table, configuration_of_head(names[0], head))
+
+
+def refuse_other_classes(names: Sequence[str], head: Head) -> None:
+    """Raise BadInput for a model with other classes than the first one's, or with these in another order."""
+    if not head.fewest_classes:
+        return
+    first, *others = names
+    ours = class_numbers(configuration_of_head(first, head))
+    for other in others:
+        if class_numbers(configuration_of_head(other, head)) != ours:
+            raise BadInput(f"{first} and {other} have different classes; compare models that share them")

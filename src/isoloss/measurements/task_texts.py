@@ -21,13 +21,8 @@ from isoloss.measurements.linear_probe import Accuracy, LabelledFeatures
 from isoloss.measurements.quantity import Subject
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.batch import PretrainingObjective
-from isoloss.objectives.evaluation import (
-    REAL_TEXT_MEMORY_BYTES,
-    device_of,
-    differ,
-    evaluation_mode,
-    rows_at_once,
-)
+from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
+from isoloss.objectives.pretrained import differ
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import sample_mean
 from isoloss.results.record import Record, Setting

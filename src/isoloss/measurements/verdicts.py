@@ -19,8 +19,6 @@ ACCURACIES = (PROBE, FINE_TUNING)
 SAME_LOSS = 0.01
 """Share of the loss by which two losses may differ and count as one. The paper's window, 3.204 to 3.208
 nats, is 0.0012 wide in these terms, which takes more text to tell."""
-FLATTER, LOWER = "flatter", "lower"
-"""What a smaller value means: of the measures of flatness, and of a quantity that does not say it."""
 OPEN = "open"
 MAJORITY = "the majority"
 OTHER_PARAMETERS = "their parameters are not the same ones"
@@ -72,9 +70,9 @@ def asked_about(name: str, first: str, second: str, smaller_is: str, found: Esti
 
     Of quantities of the text other than the loss, it is what a smaller value means.
 
-    >>> asked_about("probe", "a", "b", LOWER, Estimate(0.1, 0.2, 9)).question
+    >>> asked_about("probe", "a", "b", "lower", Estimate(0.1, 0.2, 9)).question
     'better'
-    >>> asked_about("trace", "a", "b", FLATTER, OTHER_PARAMETERS).answer
+    >>> asked_about("trace", "a", "b", "flatter", OTHER_PARAMETERS).answer
     'not asked, their parameters are not the same ones'
     """
     question = "better" if name in ACCURACIES else "same loss" if name == LOSS else smaller_is

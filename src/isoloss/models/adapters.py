@@ -1,6 +1,5 @@
-"""Adapters of peft: folders with weights that are added to those of a base model, named in the folder."""
+"""Adapters of peft: folders with weights that are added to those of a base model; see `base_of_adapter`."""
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,70 +8,14 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
-from isoloss.files import read_text
-from isoloss.models.hub import quiet, refuse_irregular, refusing
+from isoloss.models.model_files import quiet, refusing
+from isoloss.models.names import settings_of_adapter
 from isoloss.results.checkpoint import ADAPTER_FILE
 
-_TOKENS_BEFORE = (
-    "{}, which puts tokens of its own before a sentence and adds to no weights; measure its base model, or "
-    "an adapter of weights, such as LoRA's"
-)
-_ONE_VECTOR = "{}, whose layers share weights in a way that is not measured; merge it into its base model"
-_NOT_MEASURED = {
-    "ADALORA": "AdaLoRA, which does not store how many ranks are left; merge it into its base model",
-    "PREFIX_TUNING": _TOKENS_BEFORE.format("prefix tuning"),
-    "PROMPT_TUNING": _TOKENS_BEFORE.format("prompt tuning"),
-    "MULTITASK_PROMPT_TUNING": _TOKENS_BEFORE.format("prompt tuning"),
-    "P_TUNING": _TOKENS_BEFORE.format("P-tuning"),
-    "CPT": _TOKENS_BEFORE.format("prompt tuning"),
-    "CARTRIDGE": _TOKENS_BEFORE.format("prefix tuning"),
-    "ADAPTION_PROMPT": _TOKENS_BEFORE.format("LLaMA-Adapter"),
-    "VBLORA": _ONE_VECTOR.format("VB-LoRA"),
-    "TINYLORA": _ONE_VECTOR.format("TinyLoRA"),
-    "UNILORA": _ONE_VECTOR.format("Uni-LoRA"),
-    "SHIRA": "SHiRA, whose sparse weights have no gradients of sentences; merge it into its base model",
-    "FROD": _ONE_VECTOR.format("FRoD"),
-}
-"""By peft's name of their kind, as sentences go on."""
 _BEFORE = "base_model.model."
 """What peft puts before the names of weights."""
 _CLASSES = re.compile(r"(?:^|\.)(?:score|classifier|classification_head)\.(?:out_proj\.)?weight$")
 """What gives the scores of classes in heads of `transformers`."""
-
-
-def base_of_adapter(name: str) -> str | None:
-    """The folder or the hub's name of the model that an adapter is added to; None if it is no adapter.
-
-    A folder may also be named relative to the adapter's. Raises BadInput if the adapter names none, or if
-    it is of a kind that cannot be measured.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> base_of_adapter(str(folder)) is None
-    True
-    >>> _ = (folder / ADAPTER_FILE).write_text('{"base_model_name_or_path": "gpt2"}')
-    >>> base_of_adapter(str(folder))
-    'gpt2'
-    """
-    folder = Path(name)
-    if not (folder / ADAPTER_FILE).is_file():
-        return None
-    refuse_irregular(folder)
-    settings = _settings(folder)
-    base, kind = settings.get("base_model_name_or_path"), str(settings.get("peft_type"))
-    if not isinstance(base, str) or not base.strip():
-        raise BadInput(
-            f"{folder / ADAPTER_FILE} names no base model; write its name as base_model_name_or_path"
-        )
-    if kind in _NOT_MEASURED:
-        raise BadInput(f"{name} is an adapter of {_NOT_MEASURED[kind]}")
-    inside = folder / base
-    found = str(inside) if inside.is_dir() and not Path(base).is_dir() else base
-    if (Path(found) / ADAPTER_FILE).is_file():
-        raise BadInput(
-            f"{name} is an adapter of {found}, itself an adapter; merge that one into its base model"
-        )
-    return found
 
 
 def task_of_adapter(name: str) -> str | None:
@@ -80,7 +23,7 @@ def task_of_adapter(name: str) -> str | None:
 
     Raises BadInput for one that answers questions.
     """
-    task = _settings(Path(name)).get("task_type")
+    task = settings_of_adapter(Path(name)).get("task_type")
     if task == "QUESTION_ANS":
         raise BadInput(
             f"{name} is an adapter of a model that answers questions (QUESTION_ANS), whose head is not "
@@ -120,16 +63,6 @@ def _weights(name: str) -> dict[str, Tensor]:
             raise BadInput(f"{name} holds no adapter_model.safetensors; fetch or copy that file too")
         weights: dict[str, Tensor] = load_peft_weights(folder, device="cpu")
     return weights
-
-
-def _settings(folder: Path) -> dict[str, object]:
-    """What an adapter's file says; nothing if that is not JSON."""
-    text = read_text(folder / ADAPTER_FILE, "an adapter's settings")
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def add_adapter(model: PreTrainedModel, name: str) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import BertForMaskedLM, PretrainedConfig, PreTrainedModel, RobertaPreLayerNormForMaskedLM
 
 from isoloss.errors import BadInput
-from isoloss.models.hub import quiet
+from isoloss.models.model_files import quiet
 from isoloss.models.transformers import Shape
 
 

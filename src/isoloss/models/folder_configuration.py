@@ -19,9 +19,14 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from isoloss.errors import BadInput
-from isoloss.models.hub import MEND, quiet, refuse_irregular, refuse_unreachable_hub, refusing
-from isoloss.models.hub_names import read_configuration, refuse_absent
-from isoloss.models.stored_weights import held_in, weight_shapes
+from isoloss.models.model_files import MEND, held_in, quiet, refusing, weight_shapes
+from isoloss.models.names import (
+    hub_is_reachable,
+    read_configuration,
+    refuse_absent,
+    refuse_irregular,
+    unreachable,
+)
 from isoloss.results.checkpoint import refuse_damaged
 
 _CLASSES = (
@@ -88,6 +93,16 @@ def read_config(name: str) -> Any:
     if str(config._attn_implementation).startswith("flash"):  # kernels of a package for cards alone
         config._attn_implementation = None
     return config
+
+
+def refuse_unreachable_hub(name: str) -> None:
+    """Fail at once, rather than after many retries, unless the model was downloaded before."""
+    try:
+        with quiet():
+            AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError):
+        if not hub_is_reachable():
+            raise unreachable(name) from None
 
 
 def _refuse_gguf(files: Sequence[Path]) -> None:

@@ -14,7 +14,6 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from isoloss.errors import BadInput
-from isoloss.models.adapters import add_adapter, base_of_adapter, stored_in_adapter
 from isoloss.models.folder_configuration import (
     about_missing,
     is_of_body,
@@ -22,17 +21,18 @@ from isoloss.models.folder_configuration import (
     of_further_layer,
     of_gguf,
     read_config,
+    refuse_unreachable_hub,
     renamed_weights,
 )
-from isoloss.models.hub import (
+from isoloss.models.model_files import (
     MEND,
+    explained_by_weights,
     quiet,
-    refuse_irregular,
-    refuse_unreachable_hub,
+    refuse_whole_numbers,
     refusing,
     sized_by_weights,
 )
-from isoloss.models.stored_weights import explained_by_weights, refuse_whole_numbers
+from isoloss.models.names import base_of_adapter, refuse_irregular
 from isoloss.results.checkpoint import refuse_damaged
 
 LanguageObjective = Literal["masked", "causal"]
@@ -140,6 +140,8 @@ def load_model(
             _leave_to_adapter(name, base, model, found)
         refuse_other_weights(folder, model, found)
     if base is not None:
+        from isoloss.models.adapters import add_adapter
+
         add_adapter(model, name)
     with_experts_apart(model)
     loaded: PreTrainedModel = model.eval()
@@ -154,6 +156,8 @@ def refuse_without_layers(folder: str, config: Any) -> None:
 
 def _leave_to_adapter(name: str, base: str, model: PreTrainedModel, found: dict[str, Any]) -> None:
     """Take what an adapter stores from what its base model lacks. Raises BadInput if its head lacks more."""
+    from isoloss.models.adapters import stored_in_adapter
+
     stored = stored_in_adapter(name)
     found["mismatched_keys"] = {each for each in found["mismatched_keys"] if each[0] not in stored}
     found["missing_keys"] = {each for each in found["missing_keys"] if each not in stored}

@@ -22,9 +22,9 @@ from transformers import (
 )
 
 from isoloss.errors import BadInput, is_failure, reason_of
-from isoloss.models.adapters import base_of_adapter
 from isoloss.models.folder_configuration import configuration_in, states_type
-from isoloss.models.hub import quiet, refuse_irregular, refusing
+from isoloss.models.model_files import quiet, refusing
+from isoloss.models.names import base_of_adapter, refuse_irregular
 from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK, PAD
 from isoloss.results.checkpoint import refuse_damaged
 

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
-from torch.autograd.graph import get_gradient_edge
+from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
 
 from isoloss.device import is_out_of_memory
 from isoloss.errors import BadInput, IsolossError, first_line
@@ -76,6 +74,30 @@ def _before_each_forward_pass_as_found(model: nn.Module) -> list[Callable[[], No
     return ends
 
 
+@contextmanager
+def every_parameter_recorded(model: nn.Module) -> Iterator[None]:
+    """Let autograd record frozen parameters too, and freeze them again afterwards, even after an exception.
+
+    The graph then shows what is computed from a sentence's words even if the embeddings are frozen. Raises
+    BadInput for a model that was loaded under `torch.inference_mode`.
+    """
+    parameters = list(model.parameters())
+    if any(parameter.is_inference() for parameter in parameters):
+        raise BadInput(
+            "the model was loaded under torch.inference_mode, whose tensors never have gradients; load it "
+            "outside of that"
+        )
+    frozen = [each for each in parameters if not each.requires_grad and each.is_floating_point()]
+    try:
+        for parameter in frozen:
+            parameter.requires_grad_(True)
+        with torch.enable_grad():
+            yield
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(False)
+
+
 def device_of(model: nn.Module) -> torch.device:
     """The device of the model's parameters, or that to which they are streamed; the CPU without any.
 
@@ -107,6 +129,57 @@ def pieces_within(model: nn.Module, batch: Batch, memory_bytes: int) -> Iterator
     at_once = rows_at_once(model, batch.input_ids.shape[1], memory_bytes)
     for start in range(0, len(batch), at_once):
         yield sentences_between(batch, start, min(start + at_once, len(batch))).to(device_of(model))
+
+
+def bytes_kept_for_backward(model: nn.Module, objective: Objective, batch: Batch) -> int:
+    """Bytes that a forward pass keeps for the backward pass, beside the parameters; measured by running one.
+
+    The scores, which exist in several forms, count four times.
+    """
+    of_model = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
+    saved: dict[int, int] = {}
+
+    def count(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in of_model:
+            saved[storage._cdata] = storage.nbytes()
+        # Detached, since a result that an operation saves would keep the whole graph alive in a cycle.
+        return tensor.detach()
+
+    def give_back(tensor: Any) -> Any:
+        return tensor
+
+    with evaluation_mode(model), every_parameter_recorded(model), saved_tensors_hooks(count, give_back):
+        logits = objective.logits(model, batch)
+    return sum(saved.values()) + 4 * logits.nbytes
+
+
+KeptBytes = dict[tuple[int, int], int]
+"""`bytes_kept_for_backward` of a sentence of so many tokens and predictions."""
+
+
+def sentences_at_once(
+    model: nn.Module,
+    objective: Objective,
+    batch: Batch,
+    memory_bytes: int,
+    kept_bytes: KeptBytes | None = None,
+) -> int:
+    """How many of the batch's sentences, as large as the largest, `sentence_fisher_traces` passes at once.
+
+    That is the longest or, where a decoder predicts, the one with the most to predict, if that takes more.
+    """
+    if len(batch) == 1:
+        return 1
+    known = {} if kept_bytes is None else kept_bytes
+    sizes = []
+    for of_sentences in batch.lengths():
+        largest = sentences_of(batch, of_sentences.argmax()[None])
+        size = int(largest.attention_mask.sum()), len(largest.rows)
+        if size not in known:
+            known[size] = bytes_kept_for_backward(model, objective, largest)
+        sizes.append(known[size])
+    return min(len(batch), max(1, memory_bytes // max(sizes)))
 
 
 @contextmanager
@@ -220,40 +293,3 @@ def a_gradient_at_a_time(scores: Tensor, model: nn.Module, look: Callable[[Tenso
     finally:
         for hook in hooks:
             hook.remove()
-
-
-def differ(scores: Float[Tensor, "m v"], others: Float[Tensor, "m v"]) -> bool:
-    """Whether they differ by more than rounding: the root of the precision, as parts of models have less.
-
-    >>> scores = torch.tensor([[1.0, 2.0]])
-    >>> differ(scores, scores + 1e-6), differ(scores, scores + 1e-3)
-    (False, True)
-    """
-    precision = max(torch.finfo(scores.dtype).eps, torch.finfo(torch.float32).eps)
-    spread = (scores - scores.mean(dim=1, keepdim=True)).abs().max()
-    return bool((scores - others).abs().max() > precision**0.5 * spread)
-
-
-def refuse_reading_ahead(model: nn.Module, objective: Objective, batch: Batch) -> None:
-    """Raise BadInput if the scores of a sentence's tokens depend on its last token, which they predict.
-
-    Checked on the batch's longest sentence, with another last token; of a model with a decoder, on the
-    longest that it reads. The class does not tell: XLNet and XLM are called language models with a head
-    whether they are causal or bidirectional.
-    """
-    sentence = sentences_of(batch, batch.lengths()[-1].argmax()[None])
-    read = "input_ids" if sentence.decoder_ids is None else "decoder_ids"
-    other = getattr(sentence, read).clone()
-    last = int(sentence.positions.max()) + (sentence.decoder_ids is None)
-    other[0, last] = (other[0, last] + 1) % (other.max() + 1)
-    before = sentence.positions < last
-    if not before.any():  # targets of one token, before which nothing is predicted
-        return
-    with evaluation_mode(model), torch.no_grad():
-        scores = objective.logits(model, sentence)
-        after_another = objective.logits(model, replace(sentence, **{read: other}))
-    if differ(scores[before], after_another[before]):
-        raise BadInput(
-            f"{type(model).__name__} sees the token that it is to predict: its scores change with what "
-            "follows; measure it as masked, or save it with a configuration that looks back only"
-        )

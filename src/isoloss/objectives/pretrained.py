@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, sentences_of
-from isoloss.objectives.evaluation import device_of, differ, evaluation_mode
+from isoloss.objectives.evaluation import device_of, evaluation_mode
 from isoloss.objectives.predicted_logits import causal_logits, masked_logits
 
 IGNORED = -100
@@ -271,3 +271,40 @@ def _beside_the_longest(
     pair = sentences_of(batch, numbers)
     alone = objective.logits(model, sentences_of(batch, numbers[numbers == shortest]))
     return alone, pair, pair.rows == int(shortest > longest)
+
+
+def differ(scores: Float[Tensor, "m v"], others: Float[Tensor, "m v"]) -> bool:
+    """Whether they differ by more than rounding: the root of the precision, as parts of models have less.
+
+    >>> scores = torch.tensor([[1.0, 2.0]])
+    >>> differ(scores, scores + 1e-6), differ(scores, scores + 1e-3)
+    (False, True)
+    """
+    precision = max(torch.finfo(scores.dtype).eps, torch.finfo(torch.float32).eps)
+    spread = (scores - scores.mean(dim=1, keepdim=True)).abs().max()
+    return bool((scores - others).abs().max() > precision**0.5 * spread)
+
+
+def refuse_reading_ahead(model: nn.Module, objective: Objective, batch: Batch) -> None:
+    """Raise BadInput if the scores of a sentence's tokens depend on its last token, which they predict.
+
+    Checked on the batch's longest sentence, with another last token; of a model with a decoder, on the
+    longest that it reads. The class does not tell: XLNet and XLM are called language models with a head
+    whether they are causal or bidirectional.
+    """
+    sentence = sentences_of(batch, batch.lengths()[-1].argmax()[None])
+    read = "input_ids" if sentence.decoder_ids is None else "decoder_ids"
+    other = getattr(sentence, read).clone()
+    last = int(sentence.positions.max()) + (sentence.decoder_ids is None)
+    other[0, last] = (other[0, last] + 1) % (other.max() + 1)
+    before = sentence.positions < last
+    if not before.any():  # targets of one token, before which nothing is predicted
+        return
+    with evaluation_mode(model), torch.no_grad():
+        scores = objective.logits(model, sentence)
+        after_another = objective.logits(model, replace(sentence, **{read: other}))
+    if differ(scores[before], after_another[before]):
+        raise BadInput(
+            f"{type(model).__name__} sees the token that it is to predict: its scores change with what "
+            "follows; measure it as masked, or save it with a configuration that looks back only"
+        )

@@ -1,12 +1,14 @@
-"""A sentence's gradients in factored form, and their norms."""
+"""A sentence's gradients in factored form, read off the uses of a parameter, and their norms."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from isoloss.curvature.per_sentence.parameter_uses import ParameterUses, Use
+from isoloss.curvature.per_sentence.sentence_rows import Node, SentenceRows, before_flattening, words_read
 from isoloss.device import products_on_tensor_cores
 
 MOST_COPIED = 1 << 22
@@ -190,3 +192,106 @@ class GatheredGradient:
         if len(self._factors) == self._awaited:
             self.norms = squared_norms(self._factors, self._shape, self._memory_bytes)
             self._factors = []
+
+
+def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, uses: ParameterUses) -> Factors | None:
+    """The factors of the per-sentence gradients, from the gradient that reaches the node the use watches.
+
+    None if the sentences cannot be told apart: the shape of the arrays is ambiguous, or they are not computed
+    from the words, so that a matching shape may be a coincidence.
+    """
+    if use.kind == "embedding":
+        return _lookups(use.operation, gradient, rows)
+    if use.kind == "relative bias":
+        return _bias_lookups(use.operation, use.read, gradient)
+    if rows.sentences > 1 and use.operation not in uses.of_words:
+        return None
+    shape = tuple(gradient.shape[:-1])
+    may_be_routed = rows.sentences > 1 and len(shape) == 1 and use.operation in uses.of_picked
+    words = words_read(use.operation, rows) if may_be_routed else None
+    if words is not None:
+        if len(words) != len(gradient):
+            return None
+        rows = rows.routed(words)
+    elif rows.sentences > 1 and len(shape) == 1:
+        shape = before_flattening(use.operation, _operand_of_rows(use), shape[0], rows)
+    if use.kind == "linear":
+        return _outer_products(use, gradient, rows, shape)
+    if use.kind != "bias":
+        gradient = gradient * _multiplied(use.operation, use.operand)
+    by_sentence = rows.by_sentence(gradient, shape)
+    if by_sentence is None:
+        return None
+    return Sums(by_sentence.sum(dim=1, dtype=torch.promote_types(gradient.dtype, torch.float32)))
+
+
+def with_mean(factors: Factors, use: Use, mean_squares: Float[Tensor, " m"], rows: SentenceRows) -> Factors:
+    """The factors of the output layer with the mean of their squared norm; see `Directions`."""
+    of_each = rows.by_sentence(mean_squares[:, None], (len(mean_squares),))
+    if of_each is None or isinstance(factors, Lookups):
+        return factors
+    if isinstance(factors, Sums):
+        return replace(factors, mean=of_each.sum(dim=(1, 2)))
+    entered = factors.right if use.is_transposed else factors.left
+    if entered.shape[1] != of_each.shape[1]:
+        return factors
+    return replace(factors, mean=(of_each * entered.double().square()).sum(dim=(1, 2)))
+
+
+def _lookups(operation: Node, gradient: Tensor, rows: SentenceRows) -> Lookups | None:
+    ids = operation._saved_indices
+    if rows.sentences > 1:
+        if not rows.are_words(tuple(gradient.shape)):
+            return None
+        if rows.positions_first:
+            ids, gradient = ids.transpose(0, 1), gradient.transpose(0, 1)
+        ids = ids.expand(gradient.shape[:-1])  # LongT5 looks up the distances to all global tokens
+    ids = ids.reshape(rows.sentences, -1)
+    # The padding row itself is never trained.
+    is_padding = ids == operation._saved_padding_idx
+    return Lookups(ids, gradient.reshape(*ids.shape, -1).masked_fill(is_padding[..., None], 0))
+
+
+def _bias_lookups(lookup: Node, read: Tensor | None, gradient: Float[Tensor, "n h q k"]) -> Lookups:
+    """The factors of the table's per-sentence gradients, from the gradient that reaches the node watched.
+
+    They have a row for each entry of the table, of which there are far fewer than pairs.
+    """
+    gradient = gradient if read is None else gradient * read
+    entries = int(lookup._saved_weight_sym_argsize_0)
+    of_pairs = gradient.permute(0, 2, 3, 1).flatten(1, 2)
+    of_pairs = of_pairs.to(torch.promote_types(of_pairs.dtype, torch.float32))
+    ids: Int[Tensor, " p"] = lookup._saved_indices.flatten()
+    summed = of_pairs.new_zeros(len(of_pairs), entries, of_pairs.shape[2]).index_add_(1, ids, of_pairs)
+    return Lookups(torch.arange(entries, device=ids.device).expand(len(of_pairs), entries), summed)
+
+
+def _outer_products(
+    use: Use, gradient: Tensor, rows: SentenceRows, shape: tuple[int, ...]
+) -> OuterProducts | None:
+    is_addmm = use.operation.name() == "AddmmBackward0"
+    entered = use.operation._saved_mat1 if is_addmm else use.operation._saved_self
+    inputs, outputs = rows.by_sentence(entered, shape), rows.by_sentence(gradient, shape)
+    if inputs is None or outputs is None:
+        return None
+    return OuterProducts(outputs, inputs) if use.is_transposed else OuterProducts(inputs, outputs)
+
+
+def _operand_of_rows(use: Use) -> int:
+    """Which operand of the operation holds the rows, given that another is the parameter."""
+    match use.operation.name():
+        case "AddmmBackward0":
+            return 1
+        case "MmBackward0" | "NativeLayerNormBackward0":
+            return 0
+    return 1 - use.operand
+
+
+def _multiplied(operation: Node, operand: int) -> Tensor:
+    """The operand that a gain multiplied."""
+    other: Tensor
+    if operation.name() == "NativeLayerNormBackward0":
+        other = (operation._saved_input - operation._saved_result1) * operation._saved_result2
+    else:
+        other = operation._saved_other if operand == 0 else operation._saved_self
+    return other

@@ -5,27 +5,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 from torch.utils.checkpoint import CheckpointError
 
 from isoloss.curvature.derivatives import MeasuredParameters, parameter_group, trainable_parameters
-from isoloss.curvature.per_sentence.directions import Directions
-from isoloss.curvature.per_sentence.factors import GatheredGradient
-from isoloss.curvature.per_sentence.gradients import sentence_gradients, with_mean
+from isoloss.curvature.per_sentence.factors import GatheredGradient, sentence_gradients, with_mean
 from isoloss.curvature.per_sentence.parameter_uses import (
     AutogradGraph,
     ParameterUses,
     Use,
-    every_parameter_recorded,
     method_of,
     output_layer,
 )
 from isoloss.curvature.per_sentence.sentence_rows import Node, SentenceRows
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.evaluation import evaluation_mode
+from isoloss.objectives.evaluation import evaluation_mode, every_parameter_recorded
 from isoloss.progress import Share, unheard
 
 MEMORY_BYTES = 1 << 30
@@ -34,6 +31,25 @@ MEMORY_BYTES = 1 << 30
 
 _FORWARD_SHARE = 0.3
 """About how much of a pass's time its forward half takes, where progress is reported."""
+
+
+@dataclass(frozen=True)
+class Directions:
+    """A vector c_j for each of the m predictions; the quantity measured is ||∇_θ Σ_j c_j · logits_j||².
+
+    If the c_j are random, independent and of mean zero, `mean_squares` holds E |c_j|². Terms of the norm
+    whose expectation has a closed form are then replaced by it, which removes their sampling noise: for the
+    output layer's matrix with inputs h_j, Σ_{j,j'} (c_j·c_j')(h_j·h_j') becomes Σ_j E|c_j|² |h_j|². The mean
+    over draws is unchanged, but a single sentence's value may be negative.
+    """
+
+    cotangents: Float[Tensor, "m v"]
+    mean_squares: Float[Tensor, " m"] | None = None
+
+    def at(self, chosen: Bool[Tensor, " m"] | Int[Tensor, " k"]) -> "Directions":
+        """The directions of a subset of the predictions, or of those with these indices."""
+        mean_squares = None if self.mean_squares is None else self.mean_squares[chosen]
+        return Directions(self.cotangents[chosen], mean_squares)
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,16 @@
 """The autograd graph of a batch, and the operations in it that use a parameter."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import torch
-from jaxtyping import Int
-from torch import Tensor, nn
+from jaxtyping import Bool, Int
+from torch import Tensor
 
-from isoloss.curvature.per_sentence.sentence_rows import Node, SentenceRows, broadcasts, with_filling
-from isoloss.errors import BadInput
+from isoloss.curvature.per_sentence.sentence_rows import Node, SentenceRows, with_filling
+
+Parents = dict[Node, list[tuple[Node, int]]]
+"""The nodes that read a node's results, each with the index of that edge among the parent's children."""
 
 
 @dataclass(frozen=True)
@@ -19,19 +19,18 @@ class AutogradGraph:
 
     Children come before the nodes that read them.
 
-    `parents` has the nodes that read a node's results, each with the index of that edge among the parent's
-    children. `leaf` finds the node that would accumulate a parameter's gradient.
+    `leaf` finds the node that would accumulate a parameter's gradient.
     """
 
     children: dict[Node, list[Node | None]]
-    parents: dict[Node, list[tuple[Node, int]]]
+    parents: Parents
     leaf: dict[Tensor, Node]
 
     @staticmethod
     def below(tensor: Tensor) -> "AutogradGraph":
         """Walk down from `tensor`, which requires a gradient."""
         children: dict[Node, list[Node | None]] = {}
-        parents: dict[Node, list[tuple[Node, int]]] = {}
+        parents: Parents = {}
         leaf: dict[Tensor, Node] = {}
         pending: list[tuple[Node, list[Node | None] | None]] = [(tensor.grad_fn, None)]
         while pending:
@@ -58,30 +57,6 @@ class AutogradGraph:
             if any(child in starts or child in found for child in children):
                 found.add(node)
         return found
-
-
-@contextmanager
-def every_parameter_recorded(model: nn.Module) -> Iterator[None]:
-    """Let autograd record frozen parameters too, and freeze them again afterwards, even after an exception.
-
-    The graph then shows what is computed from a sentence's words even if the embeddings are frozen. Raises
-    BadInput for a model that was loaded under `torch.inference_mode`.
-    """
-    parameters = list(model.parameters())
-    if any(parameter.is_inference() for parameter in parameters):
-        raise BadInput(
-            "the model was loaded under torch.inference_mode, whose tensors never have gradients; load it "
-            "outside of that"
-        )
-    frozen = [each for each in parameters if not each.requires_grad and each.is_floating_point()]
-    try:
-        for parameter in frozen:
-            parameter.requires_grad_(True)
-        with torch.enable_grad():
-            yield
-    finally:
-        for parameter in frozen:
-            parameter.requires_grad_(False)
 
 
 @dataclass(frozen=True)
@@ -193,7 +168,7 @@ class ParameterUses:
         shape = operation._saved_indices.shape
         if self.rows.sentences == 1 or self.rows.are_words(shape):
             return [Use("embedding", operation, 0, watched=operation)]
-        of_pairs = broadcasts(operation, self.graph.parents, self.rows)
+        of_pairs = _broadcasts(operation, self.graph.parents, self.rows)
         if of_pairs is not None:
             return [Use("relative bias", operation, 0, node, read=read) for node, read in of_pairs]
         shared = shape in [each for width in self.rows.widths for each in ((width,), (1, width))]
@@ -275,3 +250,58 @@ def output_layer(logits: Tensor) -> Node | None:
         case _:
             return None
     return node if rows == len(logits) else None
+
+
+def _broadcasts(
+    lookup: Node, parents: Parents, rows: SentenceRows
+) -> list[tuple[Node, Bool[Tensor, "..."] | None]] | None:
+    """Every node at which the biases that `lookup` looked up, [q, k, h], become those of each sentence.
+
+    There may be one for each layer, which receives a gradient [n, h, q, k]; beside it, where there is a mask
+    before that or there, for which pairs the biases are read. None if they are used in another way.
+    """
+    ids, heads = lookup._saved_indices, _result(lookup)[-1]
+    has_padding = lookup._saved_padding_idx < lookup._saved_weight_sym_argsize_0
+    if ids.ndim != 2 or not set(ids.shape) <= set(rows.widths) or has_padding:
+        return None
+    permuted = _only_parent(lookup, parents, "PermuteBackward0")
+    if permuted is None or [dim % 2**64 for dim in permuted._saved_dims] != [2, 0, 1]:
+        return None
+    of_heads = _only_parent(permuted, parents, "UnsqueezeBackward0")
+    if of_heads is None or _result(of_heads) != (1, heads, *ids.shape):
+        return None
+    return _above(of_heads, None, parents, (rows.sentences, heads, *ids.shape))
+
+
+def _above(
+    shared: Node, already_read: Tensor | None, parents: Parents, whole: tuple[int, ...]
+) -> list[tuple[Node, Tensor | None]] | None:
+    found = []
+    for node, operand in parents[shared]:
+        read = already_read
+        match node.name():
+            case "AddBackward0" if node._saved_alpha == 1:
+                pass
+            case "ExpandBackward0" | "CloneBackward0":
+                pass
+            case "WhereBackward0":
+                chosen = node._saved_condition if operand == 0 else ~node._saved_condition
+                read = chosen if read is None else chosen & read
+            case _:
+                return None
+        if _result(node) == whole:
+            found.append((node, read))
+        elif _result(node) == (1, *whole[1:]) and (further := _above(node, read, parents, whole)) is not None:
+            found += further
+        else:
+            return None
+    return found
+
+
+def _only_parent(node: Node, parents: Parents, name: str) -> Node | None:
+    above = parents[node]
+    return above[0][0] if len(above) == 1 and above[0][0].name() == name else None
+
+
+def _result(node: Node) -> tuple[int, ...]:
+    return tuple(node._input_metadata[0].shape)

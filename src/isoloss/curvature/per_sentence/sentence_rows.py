@@ -1,15 +1,17 @@
-"""Which rows of a model's arrays are a sentence's, and biases by pairs of positions, shared by all."""
+"""Which rows of a model's arrays are a sentence's, by their layout and by what they were computed from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from isoloss.curvature.per_sentence.factors import Lookups
 from isoloss.objectives.batch import Batch
+
+Node = Any
+"""A `torch.autograd.graph.Node`; what it saved are attributes that its type does not declare."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class SentenceRows:
             for found, first in ((each, False), (each.mT, True)) if each.ndim == 2 else ():
                 padded = found.shape[1]
                 fits = found.shape[0] == n and padded != n and padded >= width + as_given
-                if fits and (has_no_values(found) or torch.equal(found[:, :width], words.to(found.device))):
+                if fits and (_has_no_values(found) or torch.equal(found[:, :width], words.to(found.device))):
                     if not as_given:
                         return replace(self, positions=padded, positions_first=first)
                     rows = rows if first else rows.also_of_width(padded)
@@ -139,13 +141,13 @@ class SentenceRows:
         return padded
 
 
-def has_no_values(tensor: Tensor) -> bool:
+def _has_no_values(tensor: Tensor) -> bool:
     """Whether it is without storage, as where costs are foreseen."""
     return tensor.is_meta or type(tensor) is not Tensor
 
 
 def with_filling(
-    rows: SentenceRows, children: Mapping[Any, Sequence[Any]], lookups: Sequence[Any]
+    rows: SentenceRows, children: Mapping[Node, Sequence[Node]], lookups: Sequence[Node]
 ) -> SentenceRows:
     """With the widths to which each sentence's rows [n, S, d] are filled up, by zeros or by other rows.
 
@@ -167,91 +169,151 @@ def with_filling(
     return rows
 
 
-def _is_for_each_sentence(lookup: Any, sentences: int) -> bool:
+def _is_for_each_sentence(lookup: Node, sentences: int) -> bool:
     """Whether [n, k] are looked up that are repeated for each sentence, or nothing but padding."""
     ids = lookup._saved_indices
     if ids.ndim != 2 or len(ids) != sentences:
         return False
     if ids.stride(0) == 0:
         return True
-    return not has_no_values(ids) and bool((ids == lookup._saved_padding_idx).all())
+    return not _has_no_values(ids) and bool((ids == lookup._saved_padding_idx).all())
 
 
-Node = Any
-"""A `torch.autograd.graph.Node`; what it saved are attributes that its type does not declare."""
-Parents = Any
-"""Of each node, those that read its results, each with the place of that operand among its own."""
+def before_flattening(operation: Node, operand: int, flat: int, rows: SentenceRows) -> tuple[int, ...]:
+    """The leading dimensions, sentences or positions first, of the array flattened into the `flat` rows.
 
-
-def broadcasts(
-    lookup: Node, parents: Parents, rows: SentenceRows
-) -> list[tuple[Node, Bool[Tensor, "..."] | None]] | None:
-    """Every node at which the biases that `lookup` looked up, [q, k, h], become those of each sentence.
-
-    There may be one for each layer, which receives a gradient [n, h, q, k]; beside it, where there is a mask
-    before that or there, for which pairs the biases are read. None if they are used in another way.
+    Read off the view that flattened it, below operations that keep rows in place; one row per prediction
+    stays that, where the predictions were selected there. () if the order of the words is not known.
     """
-    ids, (entries, heads) = lookup._saved_indices, _table(lookup)
-    has_padding = lookup._saved_padding_idx < entries
-    if ids.ndim != 2 or not set(ids.shape) <= set(rows.widths) or has_padding:
-        return None
-    permuted = _only_parent(lookup, parents, "PermuteBackward0")
-    if permuted is None or [dim % 2**64 for dim in permuted._saved_dims] != [2, 0, 1]:
-        return None
-    of_heads = _only_parent(permuted, parents, "UnsqueezeBackward0")
-    if of_heads is None or _result(of_heads) != (1, heads, *ids.shape):
-        return None
-    return _above(of_heads, None, parents, (rows.sentences, heads, *ids.shape))
+    width = flat // rows.sentences
+    are_words = flat % rows.sentences == 0 and width in rows.widths
+    if not are_words and flat != len(rows.sentence):
+        return ()
+    flattened = _flattened(operation.next_functions[operand][0], flat, _FARTHEST, set())
+    if flattened is None:  # one row for each sentence and prediction has no other order
+        return (flat,) if flat == rows.sentences == len(rows.sentence) else ()
+    if flattened.name() not in _VIEWS:
+        return (flat,) if _selects_predictions(flattened, rows) else ()
+    first = flattened._saved_self_sym_sizes[0]
+    if not are_words:  # as many rows of something else as there are predictions
+        return ()
+    if first == rows.sentences:
+        return rows.sentences, width
+    return (width, rows.sentences) if first == width else ()
 
 
-def _above(
-    shared: Node, already_read: Tensor | None, parents: Parents, whole: tuple[int, ...]
-) -> list[tuple[Node, Tensor | None]] | None:
-    found = []
-    for node, operand in parents[shared]:
-        read = already_read
-        match node.name():
-            case "AddBackward0" if node._saved_alpha == 1:
-                pass
-            case "ExpandBackward0" | "CloneBackward0":
-                pass
-            case "WhereBackward0":
-                chosen = node._saved_condition if operand == 0 else ~node._saved_condition
-                read = chosen if read is None else chosen & read
-            case _:
-                return None
-        if _result(node) == whole:
-            found.append((node, read))
-        elif _result(node) == (1, *whole[1:]) and (further := _above(node, read, parents, whole)) is not None:
-            found += further
-        else:
-            return None
-    return found
+def _selects_predictions(selection: Node, rows: SentenceRows) -> bool:
+    """Whether the rows selected are of the sentences that the predictions are of, in their order.
 
-
-def bias_lookups(lookup: Node, read: Tensor | None, gradient: Float[Tensor, "n h q k"]) -> Lookups:
-    """The factors of the table's per-sentence gradients, from the gradient that reaches one of `broadcasts`.
-
-    They have a row for each entry of the table, of which there are far fewer than pairs.
+    They are compared, unless they have no values, where costs are foreseen.
     """
-    gradient = gradient if read is None else gradient * read
-    entries, heads = _table(lookup)
-    of_pairs = gradient.permute(0, 2, 3, 1).flatten(1, 2)
-    of_pairs = of_pairs.to(torch.promote_types(of_pairs.dtype, torch.float32))
-    ids: Int[Tensor, " p"] = lookup._saved_indices.flatten()
-    summed = of_pairs.new_zeros(len(of_pairs), entries, heads).index_add_(1, ids, of_pairs)
-    return Lookups(torch.arange(entries, device=ids.device).expand(len(of_pairs), entries), summed)
+    is_along_one = selection.name() == "IndexSelectBackward0"
+    indices: tuple[Tensor | None, ...] = (
+        (selection._saved_index,) if is_along_one else selection._saved_indices
+    )
+    chosen = [index for index in indices if index is not None and index.shape == rows.sentence.shape]
+    if len(chosen) < len(indices):
+        return False
+    if any(map(_has_no_values, chosen)):
+        return True
+    sentence = rows.on(chosen[0].device).sentence
+    if len(chosen) == 1:
+        leading = _leading(selection.next_functions[0][0])
+        return leading[:1] == (rows.sentences,) and torch.equal(chosen[0] // leading[1], sentence)
+    return any(torch.equal(index, sentence) for index in chosen)
 
 
-def _only_parent(node: Node, parents: Parents, name: str) -> Node | None:
-    above = parents[node]
-    return above[0][0] if len(above) == 1 and above[0][0].name() == name else None
+def _flattened(node: Node | None, flat: int, left: int, tried: set[Node]) -> Node | None:
+    """The view that flattened an array into `flat` rows, or the operation that selected them."""
+    if node is None or left == 0 or node in tried:
+        return None
+    name = node.name()
+    if name in ("IndexBackward0", "IndexSelectBackward0"):
+        return node
+    if name in _VIEWS and node._saved_self_sym_sizes[0] != flat:
+        return node
+    if name not in _VIEWS and name not in _ROW_BY_ROW and not _widens_rows(node):
+        return None
+    tried.add(node)
+    operands = [1] if name == "AddmmBackward0" else range(len(node.next_functions))
+    found = (_flattened(node.next_functions[operand][0], flat, left - 1, tried) for operand in operands)
+    return next((each for each in found if each is not None), None)
 
 
-def _result(node: Node) -> tuple[int, ...]:
-    return tuple(node._input_metadata[0].shape)
+def _widens_rows(node: Node) -> bool:
+    """Whether a dimension of size 1 is added behind that of the rows."""
+    return bool(node.name() == "UnsqueezeBackward0" and node._saved_dim != 0)
 
 
-def _table(lookup: Node) -> tuple[int, int]:
-    """How many entries the table has, and numbers in each."""
-    return int(lookup._saved_weight_sym_argsize_0), _result(lookup)[-1]
+_VIEWS = ("ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0")
+_ROW_BY_ROW = (
+    *("MmBackward0", "AddmmBackward0", "AddBackward0", "SubBackward0", "MulBackward0", "DivBackward0"),
+    *("SiluBackward0", "GeluBackward0", "ReluBackward0", "SigmoidBackward0", "TanhBackward0"),
+    *("NegBackward0", "ClampBackward0", "ClampBackward1", "ToCopyBackward0", "NativeLayerNormBackward0"),
+    *("CloneBackward0", "NativeDropoutBackward0", "ErfBackward0", "PowBackward0", "LeakyReluBackward0"),
+    "AliasBackward0",  # a slice of everything
+)
+"""Operations that leave every row where it stands."""
+_FARTHEST = 24
+"""Steps from an expert's last operation down to where its words were picked out: two layers with a gate."""
+
+
+def words_read(operation: Node, rows: SentenceRows) -> Int[Tensor, " k"] | None:
+    """The index i S + s of the word from which each row of the first result of an operation is computed.
+
+    Known if words were selected by index from all [n S, d] of them and what followed acted row by row or
+    sliced the rows; None otherwise, and if nothing was selected.
+    """
+    return _words_read(operation, 0, rows, _FARTHEST, set())
+
+
+def _words_read(
+    node: Node | None, result: int, rows: SentenceRows, left: int, tried: set[Node]
+) -> Int[Tensor, " k"] | None:
+    if node is None or left == 0 or node in tried:
+        return None
+
+    def below(child: int) -> Tensor | None:
+        lower, result_of_lower = node.next_functions[child]
+        return _words_read(lower, result_of_lower, rows, left - 1, tried)
+
+    name = node.name()
+    if name == "IndexBackward0" and len(node._saved_indices) == 1 and node._saved_indices[0].ndim == 1:
+        picked = node._saved_indices[0]
+        picked = picked.nonzero().flatten() if picked.dtype == torch.bool else picked
+        return picked if _are_all_words(node.next_functions[0][0], rows) else None
+    if name == "IndexSelectBackward0" and node._saved_dim == 0:
+        return node._saved_index if _are_all_words(node.next_functions[0][0], rows) else None
+    if name in ("SplitBackward0", "SplitWithSizesBackward0", "SliceBackward0"):
+        words = below(0)
+        return words if words is None or node._saved_dim != 0 else _piece(words, node, result)
+    if name in _ROW_BY_ROW:
+        found = (below(child) for child in range(len(node.next_functions)))
+        words = next((words for words in found if words is not None), None)
+        if words is None:
+            tried.add(node)
+        return words
+    return None
+
+
+def _piece(words: Tensor, node: Node, result: int) -> Tensor:
+    """The rows that a slice along the rows keeps."""
+    if node.name() == "SliceBackward0":
+        return words[node._saved_start : node._saved_end : node._saved_step]
+    sizes = node._saved_split_sizes if hasattr(node, "_saved_split_sizes") else node._saved_split_size
+    return torch.split(words, sizes)[result]
+
+
+def _are_all_words(node: Node | None, rows: SentenceRows) -> bool:
+    """Whether a matrix has a row for each word of each sentence, in order: [n, S, d], flattened."""
+    return _leading(node) == (rows.sentences, rows.positions)
+
+
+def _leading(node: Node | None) -> tuple[int, ...]:
+    """The two leading dimensions of the array [., ., d] that was flattened into a matrix; () if none was."""
+    while node is not None and node.name() in _ROW_BY_ROW:
+        node = node.next_functions[node.name() == "AddmmBackward0"][0]
+    if node is None or node.name() not in _VIEWS:
+        return ()
+    leading = tuple(node._saved_self_sym_sizes[:-1])
+    return leading if len(leading) == 2 else ()

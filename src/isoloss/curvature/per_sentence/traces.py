@@ -1,53 +1,106 @@
-"""Per-sentence unbiased values of the trace of the Fisher information (paper B.1), within a memory limit."""
+"""Per-sentence unbiased values of the trace of the Fisher information (paper B.1), from random directions."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
-from torch.autograd.graph import saved_tensors_hooks
 
-from isoloss.curvature.derivatives import parameter_group
-from isoloss.curvature.per_sentence.directions import Directions, drawn_directions, sign_bits
-from isoloss.curvature.per_sentence.norms import MEMORY_BYTES, PerSentenceNorms, norms_along
-from isoloss.curvature.per_sentence.parameter_uses import every_parameter_recorded
+from isoloss.curvature.derivatives import generator_of, parameter_group
+from isoloss.curvature.per_sentence.norms import MEMORY_BYTES, Directions, PerSentenceNorms, norms_along
 from isoloss.device import is_out_of_memory
 from isoloss.errors import BadInput, IsolossError
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, refuse_non_finite, sentences_of
-from isoloss.objectives.evaluation import evaluation_mode
+from isoloss.objectives.evaluation import KeptBytes, sentences_at_once
 from isoloss.objectives.pretrained import EqualLengths
 from isoloss.progress import Share, unheard
 
+NUMBERS_AT_ONCE, NUMBERS_AT_ONCE_ON_A_GPU = 1 << 20, 1 << 24
+"""How many logits are worked on at once, in some seven arrays of that size: little memory beside a model's.
+Pieces that suit a processor's caches would leave a GPU waiting for the next."""
+BYTES_WORTH_A_THREAD = 1 << 18
+"""A thread takes as long to start as it takes to draw some 10,000 random bytes."""
 
-def bytes_kept_for_backward(model: nn.Module, objective: Objective, batch: Batch) -> int:
-    """Bytes that a forward pass keeps for the backward pass, beside the parameters; measured by running one.
 
-    The scores, which exist in several forms, count four times.
+def sign_bits(
+    sentences: Int[Tensor, " n"], predictions: Int[Tensor, " n"], vocabulary: int, seed: int
+) -> UInt8[Tensor, "m w"]:
+    """A random bit for every word of every prediction, on the CPU: w = ⌈v / 8⌉ bytes of eight words each.
+
+    Sentence i has `predictions[i]` rows, in order, from its own generator, seeded by `seed` and its number
+    `sentences[i]`. They do not depend on the other sentences measured, nor on chunking. torch's threads share
+    the work, without which a GPU would wait for it.
+
+    >>> both = sign_bits(torch.tensor([0, 1]), torch.tensor([1, 2]), 20, seed=7)
+    >>> both.shape, bool((both[1:] == sign_bits(torch.tensor([1]), torch.tensor([2]), 20, seed=7)).all())
+    (torch.Size([3, 3]), True)
     """
-    of_model = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
-    saved: dict[int, int] = {}
 
-    def count(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage._cdata not in of_model:
-            saved[storage._cdata] = storage.nbytes()
-        # Detached, since a result that an operation saves would keep the whole graph alive in a cycle.
-        return tensor.detach()
+    def fill(of_sentence: Tensor, sentence: int) -> None:
+        of_sentence.random_(generator=generator_of(f"{seed} {sentence}"))
 
-    def give_back(tensor: Any) -> Any:
-        return tensor
+    # In page-locked memory, if a GPU may be about to copy them.
+    size, locked = (int(predictions.sum()), -(-vocabulary // 8)), torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    bits = torch.empty(size, dtype=torch.uint8, pin_memory=locked)
+    rows, numbers = torch.split(bits, predictions.tolist()), sentences.tolist()
+    threads = min(torch.get_num_threads(), bits.numel() // BYTES_WORTH_A_THREAD)
+    if threads < 2:
+        list(map(fill, rows, numbers))
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(fill, rows, numbers))
+    return bits
 
-    with evaluation_mode(model), every_parameter_recorded(model), saved_tensors_hooks(count, give_back):
-        logits = objective.logits(model, batch)
-    return sum(saved.values()) + 4 * logits.nbytes
+
+def signs_of(bits: UInt8[Tensor, "m w"], vocabulary: int, dtype: torch.dtype) -> Float[Tensor, "m v"]:
+    """±1 for each bit, lowest bits first.
+
+    >>> signs_of(torch.tensor([[5]], dtype=torch.uint8), 4, torch.float32).tolist()
+    [[1.0, -1.0, 1.0, -1.0]]
+    """
+    places = torch.arange(8, dtype=torch.uint8, device=bits.device)
+    if bits.device.type != "cpu":
+        ones = (bits[..., None] >> places).bitwise_and_(1).view(len(bits), -1)[:, :vocabulary]
+        return ones.to(dtype).mul_(2).sub_(1)
+    # A processor looks up eight signs sooner than it shifts eight bits.
+    every_byte = torch.arange(256, dtype=torch.uint8)[:, None] >> places & 1
+    signs = (2 * every_byte.to(dtype) - 1).index_select(0, bits.flatten().int())
+    return signs.view(len(bits), -1)[:, :vocabulary]
 
 
-KeptBytes = dict[tuple[int, int], int]
-"""`bytes_kept_for_backward` of a sentence of so many tokens and predictions."""
+def fisher_directions(logits: Float[Tensor, "m v"], signs: Float[Tensor, "m v"]) -> Directions:
+    """δ = √p ∘ s - p (√p · s) for p = softmax(logits) and signs s; in the logits' precision.
+
+    This combines the columns of diag(√p) - p √pᵀ with random signs: E δ δᵀ = diag(p) - p pᵀ, the covariance
+    of onehot(y) - p for a label y drawn from p. Hence ||∇ Σ δ · logits||² has the same mean as ||∇ log
+    p_y||², without the heavy tail of rare labels; E |δ|² = 1 - |p|². Computed in at least float32.
+
+    >>> fisher_directions(torch.zeros(1, 2), torch.tensor([[1.0, -1.0]]))
+    Directions(cotangents=tensor([[ 0.7071, -0.7071]]), mean_squares=tensor([0.5000], dtype=torch.float64))
+    """
+    p = logits.to(torch.promote_types(logits.dtype, torch.float32)).softmax(dim=1)
+    root = p.sqrt().mul_(signs)
+    cotangents = torch.addcmul(root, p, root.sum(dim=1, keepdim=True), value=-1)
+    return Directions(cotangents.to(logits.dtype), (p * (1 - p)).sum(dim=1, dtype=torch.float64))
+
+
+def drawn_directions(logits: Float[Tensor, "m v"], bits: UInt8[Tensor, "m w"]) -> Directions:
+    """`fisher_directions` with the signs of `bits`, in chunks of rows: no other [m, v] array is allocated."""
+    cotangents = torch.empty_like(logits)
+    mean_squares = torch.empty(len(logits), dtype=torch.float64, device=logits.device)
+    numbers = NUMBERS_AT_ONCE_ON_A_GPU if logits.is_cuda else NUMBERS_AT_ONCE
+    at_once = max(1, numbers // logits.shape[1])
+    for start in range(0, len(logits), at_once):
+        some = slice(start, start + at_once)
+        signs = signs_of(bits[some].to(logits.device, non_blocking=True), logits.shape[1], logits.dtype)
+        of_some = fisher_directions(logits[some], signs)
+        assert of_some.mean_squares is not None
+        cotangents[some], mean_squares[some] = of_some.cotangents, of_some.mean_squares
+    return Directions(cotangents, mean_squares)
 
 
 class DiffersAloneError(BadInput):
@@ -187,32 +240,6 @@ def _as_memory_allows(
             waiting.append(sentences)
             continue
         yield sentences, norms
-
-
-def sentences_at_once(
-    model: nn.Module,
-    objective: Objective,
-    batch: Batch,
-    memory_bytes: int,
-    kept_bytes: KeptBytes | None = None,
-) -> int:
-    """How many of the batch's sentences, as large as the largest, `sentence_fisher_traces` passes at once.
-
-    That is the longest or, where a decoder predicts, the one with the most to predict, if that takes more.
-    """
-    if len(batch) == 1:
-        return 1
-    known = {} if kept_bytes is None else kept_bytes
-    sizes = []
-    lengths = [batch.attention_mask.sum(dim=1)]
-    lengths += [] if batch.decoder_ids is None else [torch.bincount(batch.rows)]
-    for of_sentences in lengths:
-        largest = sentences_of(batch, of_sentences.argmax()[None])
-        size = int(largest.attention_mask.sum()), len(largest.rows)
-        if size not in known:
-            known[size] = bytes_kept_for_backward(model, objective, largest)
-        sizes.append(known[size])
-    return min(len(batch), max(1, memory_bytes // max(sizes)))
 
 
 def _refuse_non_finite(logits: Float[Tensor, "m v"], piece: Batch, numbers: Int[Tensor, " k"]) -> None:

@@ -24,7 +24,7 @@ from isoloss.experiments.schedules import AdamWSchedule, Schedule, checkpoint_st
 from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.language_runs import at_scales, rounds_at, seeds_at
 from isoloss.experiments.suite.drift_limits import changed, limit_panels
-from isoloss.measurements.on_sentences.traces import RootFisherQuantity
+from isoloss.measurements.on_sentences.gradients import RootFisherQuantity
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
 from isoloss.results.verdict import above, below, within
 

@@ -24,8 +24,8 @@ from isoloss.experiments.statistics.rank_correlation import (
     kendall_tau,
 )
 from isoloss.experiments.statistics.seed_bootstrap import Frames, SeedBootstrap, Statistic
-from isoloss.measurements.on_sentences.eigenvalues import TopEigenvalueQuantity
 from isoloss.measurements.on_sentences.gradients import GradientNormQuantity
+from isoloss.measurements.on_sentences.hessian import TopEigenvalueQuantity
 from isoloss.measurements.on_sentences.loss_rise import AscentSharpnessQuantity, sam_column
 from isoloss.measurements.on_sentences.traces import NormalisedTraceQuantity
 from isoloss.measurements.quantity import Quantity

@@ -14,13 +14,18 @@ from isoloss.curvature.directional_curvature import BATCH, batch_sharpness, dire
 from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.curvature.weight_changes import differences
 from isoloss.errors import BadInput
-from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given, labelled
+from isoloss.measurements.fixed_sentences import (
+    DRAWN_WITH_LABELS,
+    FixedSentences,
+    SampledBatches,
+    given,
+    labelled,
+)
 from isoloss.measurements.models_on_text import load_predicting, prediction_of
 from isoloss.measurements.on_sentences import whole_number
 from isoloss.measurements.prediction import MaskedTokens, NextToken
 from isoloss.measurements.quantity import Measurement, Subject, columns_in_order, rounding_of_steps
 from isoloss.measurements.replaced_weights import replacement_of
-from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.models.tokenizer import longest_sentence, number_of_tokens
 from isoloss.objectives.batch import Batch, NonFiniteScores, split_sentences
 from isoloss.objectives.pretrained import apart_throughout

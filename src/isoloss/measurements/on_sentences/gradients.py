@@ -1,4 +1,4 @@
-"""The gradient of a checkpoint's loss: its norm, and the noise of a sentence's beside it."""
+"""A checkpoint's gradients: of its loss, their norm and noise; of its scores, their squares, by units too."""
 
 import math
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from torch import nn
 
+from isoloss.curvature.fisher_diagonal import fisher_diagonal, unit_trace
 from isoloss.curvature.gradient_norm import gradient_norm
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import DRAWN, DRAWN_WITH_LABELS, FixedSentences, given
@@ -84,3 +85,51 @@ class GradientNoiseScaleQuantity:
 
 
 gradient_noise_scale_on_sentences = GradientNoiseScaleQuantity
+
+
+@dataclass(frozen=True)
+class UnitTraceQuantity:
+    """The Fisher information relative to each unit's weights, on `sentences` sentences; see `unit_trace`."""
+
+    revision: ClassVar[int] = 4
+    smaller_is: ClassVar[str] = "flatter"
+    sources, drawn_as, draw = DRAWN
+    column_names, columns = columns_in_order("unit_trace")
+
+    sentences: int
+    seed: int
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
+    ) -> Measurement:
+        found = unit_trace(model, drawn.batches, subject.objective, seed=self.seed, progress=progress)
+        return subject.measurement(
+            "unit_trace", found.estimate, "nats", self.seed, {"units": found.units}, values=found.values
+        )
+
+
+unit_trace_on_sentences = UnitTraceQuantity
+
+
+@dataclass(frozen=True)
+class RootFisherQuantity:
+    """Σ_i √F_ii on `sentences` sentences; see `fisher_diagonal`."""
+
+    revision: ClassVar[int] = 2
+    smaller_is: ClassVar[str] = "flatter"
+    sources, drawn_as, draw = DRAWN
+    column_names, columns = columns_in_order("root_fisher")
+
+    sentences: int
+    seed: int
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
+    ) -> Measurement:
+        batch = drawn.joined
+        found = fisher_diagonal(model, subject.objective, batch, progress=progress).root_sum
+        unit = "square root of nats, summed over parameters"
+        return subject.measurement("sum_root_fisher", found, unit, self.seed, {"sentences": len(batch)})
+
+
+root_fisher_on_sentences = RootFisherQuantity

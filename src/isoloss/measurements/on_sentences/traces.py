@@ -1,11 +1,10 @@
-"""Traces of a checkpoint's curvature: of the Hessian (B.1), relative to weights, and of roots (AdamW's)."""
+"""The trace of a checkpoint's Fisher information (B.1), and the same relative to its weights."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from torch import nn
 
-from isoloss.curvature.fisher_diagonal import fisher_diagonal, unit_trace
 from isoloss.curvature.fisher_trace import (
     TRACE_UNIT,
     FisherTrace,
@@ -13,8 +12,7 @@ from isoloss.curvature.fisher_trace import (
     fisher_trace,
     normalised_trace,
 )
-from isoloss.curvature.hessian_trace import HessianTrace, RunningHessianTrace, hessian_trace
-from isoloss.measurements.fixed_sentences import DRAWN, DRAWN_WITH_LABELS, FixedSentences, given
+from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences
 from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.objectives.batch import Objective
 from isoloss.progress import Progress
@@ -65,45 +63,6 @@ fisher_trace_on_sentences = TraceQuantity
 
 
 @dataclass(frozen=True)
-class HessianTraceQuantity:
-    """The trace on `sentences` sentences; `seed` determines them, their masks, the signs and the probes."""
-
-    revision: ClassVar[int] = 1
-    smaller_is: ClassVar[str] = "flatter"
-    sources, drawn_as, draw = DRAWN_WITH_LABELS
-    column_names, columns = columns_in_order("hessian_trace", "hessian_minus_fisher")
-
-    sentences: int
-    seed: int
-
-    def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
-    ) -> Measurement:
-        trace = hessian_trace(model, **given(drawn, subject, progress), seed=self.seed)
-        return self.measurement(trace, subject)
-
-    def running(self, model: nn.Module, objective: Objective, memory_bytes: int) -> RunningHessianTrace:
-        return RunningHessianTrace(model, objective, self.seed, memory_bytes=memory_bytes)
-
-    def measurement(self, result: HessianTrace, subject: Subject[Any]) -> Measurement:
-        """`hessian_trace`, its groups, and `hessian_minus_fisher`, which vanishes at saturation (Lemma 3.2).
-
-        `n` counts clusters of sentences; the settings of the total give the number of sentences.
-        """
-        seed, counts = self.seed, result.parameters.settings
-        sentences = int(result.sentences.sum())
-        records = [
-            subject.record("hessian_trace", result.estimate, TRACE_UNIT, seed, sentences=sentences, **counts),
-            subject.record("hessian_minus_fisher", result.residual_estimate, TRACE_UNIT, seed),
-            *subject.group_records("hessian_trace", result.group_estimates, TRACE_UNIT, seed),
-        ]
-        return Measurement(records, {"hessian_trace": cluster_values(result.values, result.sentences)})
-
-
-hessian_trace_on_sentences = HessianTraceQuantity
-
-
-@dataclass(frozen=True)
 class NormalisedTraceQuantity:
     """The trace normalised per tensor and as a whole, on `sentences` sentences; see `normalised_trace`."""
 
@@ -129,51 +88,3 @@ class NormalisedTraceQuantity:
 
 
 normalised_trace_on_sentences = NormalisedTraceQuantity
-
-
-@dataclass(frozen=True)
-class UnitTraceQuantity:
-    """The Fisher information relative to each unit's weights, on `sentences` sentences; see `unit_trace`."""
-
-    revision: ClassVar[int] = 4
-    smaller_is: ClassVar[str] = "flatter"
-    sources, drawn_as, draw = DRAWN
-    column_names, columns = columns_in_order("unit_trace")
-
-    sentences: int
-    seed: int
-
-    def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
-    ) -> Measurement:
-        found = unit_trace(model, drawn.batches, subject.objective, seed=self.seed, progress=progress)
-        return subject.measurement(
-            "unit_trace", found.estimate, "nats", self.seed, {"units": found.units}, values=found.values
-        )
-
-
-unit_trace_on_sentences = UnitTraceQuantity
-
-
-@dataclass(frozen=True)
-class RootFisherQuantity:
-    """Σ_i √F_ii on `sentences` sentences; see `fisher_diagonal`."""
-
-    revision: ClassVar[int] = 2
-    smaller_is: ClassVar[str] = "flatter"
-    sources, drawn_as, draw = DRAWN
-    column_names, columns = columns_in_order("root_fisher")
-
-    sentences: int
-    seed: int
-
-    def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
-    ) -> Measurement:
-        batch = drawn.joined
-        found = fisher_diagonal(model, subject.objective, batch, progress=progress).root_sum
-        unit = "square root of nats, summed over parameters"
-        return subject.measurement("sum_root_fisher", found, unit, self.seed, {"sentences": len(batch)})
-
-
-root_fisher_on_sentences = RootFisherQuantity

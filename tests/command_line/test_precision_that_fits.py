@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from isoloss.models import stored_weights
+from isoloss.command_line.options import precision_that_fits
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def test_models_that_do_not_fit_beside_the_rest_are_read_as_most_of_them_are_sto
         (tmp_path / name).mkdir()
         save_file({"weight": torch.ones(numbers, dtype=kind)}, tmp_path / name / "model.safetensors")
     names = [str(tmp_path / name) for name in ("one", "two")]
-    assert stored_weights.precision_that_fits(names, free, 50) == precision
+    assert precision_that_fits(names, free, 50) == precision
 
 
 def test_an_adapter_is_read_as_its_base_model_is_stored_also_in_torchs_own_files(
@@ -34,5 +34,5 @@ def test_an_adapter_is_read_as_its_base_model_is_stored_also_in_torchs_own_files
     torch.save(held, base / "pytorch_model.bin")  # as some keep what they train with beside the weights
     (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(base)}))
     for name in (base, adapter):
-        found = stored_weights.precision_that_fits([str(name)], 35, 0)
+        found = precision_that_fits([str(name)], 35, 0)
         assert found == torch.bfloat16

@@ -1,4 +1,7 @@
-"""Whether there may be a model or a data set of a name, without torch, which takes seconds to import."""
+"""What a name stands for: a model's folder, an adapter, or a model or data set on a hub.
+
+Without torch, which takes seconds to import.
+"""
 
 import json
 import math
@@ -7,7 +10,7 @@ import re
 import socket
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import urlparse
 from urllib.request import getproxies
@@ -200,3 +203,110 @@ def _whole_numbers(value: object) -> Iterator[int]:
             left += each
         elif isinstance(each, int):
             yield each
+
+
+_TOKENS_BEFORE = (
+    "{}, which puts tokens of its own before a sentence and adds to no weights; measure its base model, or "
+    "an adapter of weights, such as LoRA's"
+)
+_ONE_VECTOR = "{}, whose layers share weights in a way that is not measured; merge it into its base model"
+_NOT_MEASURED = {
+    "ADALORA": "AdaLoRA, which does not store how many ranks are left; merge it into its base model",
+    "PREFIX_TUNING": _TOKENS_BEFORE.format("prefix tuning"),
+    "PROMPT_TUNING": _TOKENS_BEFORE.format("prompt tuning"),
+    "MULTITASK_PROMPT_TUNING": _TOKENS_BEFORE.format("prompt tuning"),
+    "P_TUNING": _TOKENS_BEFORE.format("P-tuning"),
+    "CPT": _TOKENS_BEFORE.format("prompt tuning"),
+    "CARTRIDGE": _TOKENS_BEFORE.format("prefix tuning"),
+    "ADAPTION_PROMPT": _TOKENS_BEFORE.format("LLaMA-Adapter"),
+    "VBLORA": _ONE_VECTOR.format("VB-LoRA"),
+    "TINYLORA": _ONE_VECTOR.format("TinyLoRA"),
+    "UNILORA": _ONE_VECTOR.format("Uni-LoRA"),
+    "SHIRA": "SHiRA, whose sparse weights have no gradients of sentences; merge it into its base model",
+    "FROD": _ONE_VECTOR.format("FRoD"),
+}
+"""By peft's name of their kind, as sentences go on."""
+
+
+def base_of_adapter(name: str) -> str | None:
+    """The folder or the hub's name of the model that an adapter is added to; None if it is no adapter.
+
+    A folder may also be named relative to the adapter's. Raises BadInput if the adapter names none, or if
+    it is of a kind that cannot be measured.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> base_of_adapter(str(folder)) is None
+    True
+    >>> _ = (folder / ADAPTER_FILE).write_text('{"base_model_name_or_path": "gpt2"}')
+    >>> base_of_adapter(str(folder))
+    'gpt2'
+    """
+    folder = Path(name)
+    if not (folder / ADAPTER_FILE).is_file():
+        return None
+    refuse_irregular(folder)
+    settings = settings_of_adapter(folder)
+    base, kind = settings.get("base_model_name_or_path"), str(settings.get("peft_type"))
+    if not isinstance(base, str) or not base.strip():
+        raise BadInput(
+            f"{folder / ADAPTER_FILE} names no base model; write its name as base_model_name_or_path"
+        )
+    if kind in _NOT_MEASURED:
+        raise BadInput(f"{name} is an adapter of {_NOT_MEASURED[kind]}")
+    inside = folder / base
+    found = str(inside) if inside.is_dir() and not Path(base).is_dir() else base
+    if (Path(found) / ADAPTER_FILE).is_file():
+        raise BadInput(
+            f"{name} is an adapter of {found}, itself an adapter; merge that one into its base model"
+        )
+    return found
+
+
+def settings_of_adapter(folder: Path) -> dict[str, object]:
+    """What the file of an adapter of peft says; nothing if that is not JSON."""
+    text = read_text(folder / ADAPTER_FILE, "an adapter's settings")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def refuse_irregular(folder: Path) -> None:
+    """Raise BadInput for a device or a pipe among a model's files, read without end, or what may not be read.
+
+    >>> import os, tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> os.mkfifo(folder / "model.safetensors")
+    >>> refuse_irregular(folder)
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: .../model.safetensors is a device or a pipe; put a file there
+    """
+    for path in sorted(folder.iterdir()):
+        _refuse_irregular_file(path)
+    for index in sorted(folder.glob("*.index.json")):
+        for name in _named_in(index):
+            if PurePath(name).is_absolute() or ".." in PurePath(name).parts:
+                raise BadInput(
+                    f"{index} names {name}, which is not in the folder; put it there, and name that"
+                )
+            _refuse_irregular_file(folder / name)
+
+
+def _refuse_irregular_file(path: Path) -> None:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise BadInput(f"{path} is a device or a pipe; put a file there")
+    if path.is_file() and not os.access(path, os.R_OK):  # which libraries call absent
+        raise BadInput(f"{path} may not be read; mend its permissions")
+
+
+def _named_in(index: Path) -> list[str]:
+    """The files that an index of weights names; none of what is no index, which whoever reads it refuses."""
+    try:
+        content = json.loads(index.read_bytes())
+    except (ValueError, RecursionError):
+        return []
+    named = content.get("weight_map") if isinstance(content, dict) else None
+    files = named.values() if isinstance(named, dict) else ()
+    return sorted({name for name in files if isinstance(name, str)})

@@ -1,16 +1,18 @@
-"""Reading from folders and the hub by `transformers`: quietly, and with one sentence where that fails.
+"""Reads a model's files: quietly, in one sentence where that fails, and their weights without the model.
 
 A model that its configuration makes far larger than its weights is refused before anything is allocated.
 """
 
 import json
-import os
 import pickle
+import struct
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from logging import ERROR, disable, root
-from pathlib import Path, PurePath
+from math import prod
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,13 +22,17 @@ from torch.nn.modules.module import (
     register_module_buffer_registration_hook,
     register_module_parameter_registration_hook,
 )
-from transformers import AutoConfig
 from transformers.activations import ACT2FN
 from transformers.utils import logging
 
 from isoloss.device import is_out_of_memory
 from isoloss.errors import BadInput, IsolossError, is_failure, reason_of
-from isoloss.models.hub_names import hub_is_reachable, out_of_range, read_configuration, unreachable
+from isoloss.models.names import (
+    out_of_range,
+    read_configuration,
+    refuse_irregular,
+)
+from isoloss.results.checkpoint import refuse_damaged
 
 
 @contextmanager
@@ -82,16 +88,6 @@ def _out_of_range_in(path: Path) -> str | None:
     return None if found is None else f"in its config.json {found}"
 
 
-def refuse_unreachable_hub(name: str) -> None:
-    """Fail at once, rather than after many retries, unless the model was downloaded before."""
-    try:
-        with quiet():
-            AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError):
-        if not hub_is_reachable():
-            raise unreachable(name) from None
-
-
 @contextmanager
 def quiet() -> Iterator[None]:
     """Suppress what `transformers` and torch print while loading; what fails is raised as well."""
@@ -122,45 +118,6 @@ _MOST_ELEMENTS = 1 << 43
 """Nine million millions; the largest published models have a few."""
 _MOST_TENSORS = 100_000
 """If the files do not say; the largest published models have half as many, with every expert on its own."""
-
-
-def refuse_irregular(folder: Path) -> None:
-    """Raise BadInput for a device or a pipe among a model's files, read without end, or what may not be read.
-
-    >>> import os, tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> os.mkfifo(folder / "model.safetensors")
-    >>> refuse_irregular(folder)
-    Traceback (most recent call last):
-    isoloss.errors.BadInput: .../model.safetensors is a device or a pipe; put a file there
-    """
-    for path in sorted(folder.iterdir()):
-        _refuse_irregular_file(path)
-    for index in sorted(folder.glob("*.index.json")):
-        for name in _named_in(index):
-            if PurePath(name).is_absolute() or ".." in PurePath(name).parts:
-                raise BadInput(
-                    f"{index} names {name}, which is not in the folder; put it there, and name that"
-                )
-            _refuse_irregular_file(folder / name)
-
-
-def _refuse_irregular_file(path: Path) -> None:
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise BadInput(f"{path} is a device or a pipe; put a file there")
-    if path.is_file() and not os.access(path, os.R_OK):  # which libraries call absent
-        raise BadInput(f"{path} may not be read; mend its permissions")
-
-
-def _named_in(index: Path) -> list[str]:
-    """The files that an index of weights names; none of what is no index, which whoever reads it refuses."""
-    try:
-        content = json.loads(index.read_bytes())
-    except (ValueError, RecursionError):
-        return []
-    named = content.get("weight_map") if isinstance(content, dict) else None
-    files = named.values() if isinstance(named, dict) else ()
-    return sorted({name for name in files if isinstance(name, str)})
 
 
 @contextmanager
@@ -218,3 +175,134 @@ def _most_tensors(files: Iterable[Path]) -> int:
         with safe_open(path, framework="pt") as weights:
             held += len(weights.keys())
     return _TENSORS_A_TENSOR * held + _FREE_TENSORS
+
+
+_STORED = {"F64": torch.float64, "F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+_STORED |= {str(kind).removeprefix("torch."): kind for kind in _STORED.values()}
+"""Floating-point types by their names in safetensors, and in torch."""
+
+_SAVED = "save a model's state_dict there, whose names are words: torch.save(model.state_dict(), path)"
+HALVES = (torch.bfloat16, torch.float16)
+
+
+def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the folder's weights, from safetensors or else torch's .bin files.
+
+    Raises BadInput if a .bin file wraps the weights in another structure, and whatever torch and safetensors
+    raise for a damaged file.
+    """
+    held = _safetensors(folder)
+    for path in [] if held else _torch_paths(folder):
+        for name, value in held_in(path, "meta").items():
+            if isinstance(value, Mapping):
+                raise BadInput(
+                    f"{path} holds a state of training, not weights alone; save what it has under {name!r} "
+                    f"in its place: torch.save(torch.load(path)[{name!r}], path)"
+                )
+    return {name: shape for name, (_, shape) in (held or _torch_files(folder)).items()}
+
+
+def missing_parts(folder: Path) -> tuple[int, int]:
+    """How many files of weights the folder's index names but the folder lacks, and how many it names; or 0.
+
+    Raises BadInput for an index that is none.
+    """
+    for path in sorted(folder.glob("*.index.json")):
+        with refusing("index of weights", str(path)):
+            named = set(json.loads(path.read_text("utf-8"))["weight_map"].values())
+            return sum(not (folder / each).is_file() for each in named), len(named)
+    return 0, 0
+
+
+def stored_elements(folder: Path) -> dict[torch.dtype, int]:
+    """How many numbers of each floating-point type the safetensors hold, or else torch's .bin files."""
+    refuse_irregular(folder)
+    held = _safetensors(folder)
+    if not held:
+        with suppress(Exception):  # what is wrong with it is said where the model is read
+            held = _torch_files(folder)
+    found: Counter[torch.dtype] = Counter()
+    for stored_as, shape in held.values():
+        if stored_as in _STORED:
+            found[_STORED[stored_as]] += prod(shape)
+    return dict(found)
+
+
+def refuse_whole_numbers(folder: Path, model: nn.Module) -> None:
+    """Raise BadInput for a weight that is stored in whole or complex numbers, which are cast when read."""
+    held = _safetensors(folder) or _torch_files(folder)
+    for name, parameter in model.named_parameters():
+        # A body alone is stored without the name that a model with a head has for it, and the reverse.
+        body = getattr(model, "base_model_prefix", "")
+        names = name, name.removeprefix(f"{body}."), f"{body}.{name}"
+        stored_as = next((held[each][0] for each in names if each in held), "F32")
+        if parameter.is_floating_point() and not stored_as.upper().startswith(("F", "BF")):
+            raise BadInput(
+                f"{name} is stored as {stored_as} in {folder}, and the model computes in floating-point "
+                "numbers; if it is quantised, measure the model that it was made from"
+            )
+
+
+def _safetensors(folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """The type, by its name in safetensors, and the shape of each weight in the folder's files."""
+    held: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            with refusing("file of weights", str(path)), safe_open(path, framework="pt") as weights:
+                for name in weights.keys():  # noqa: SIM118
+                    part = weights.get_slice(name)
+                    held[name] = part.get_dtype(), tuple(part.get_shape())
+        except BadInput:
+            refuse_damaged(folder)  # of a checkpoint of ours it is known what was written
+            raise
+    return held
+
+
+def _torch_files(folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """The same of torch's .bin files, with the names that types have in torch; raises as `held_in` does."""
+    return {
+        name: (str(value.dtype).removeprefix("torch."), tuple(value.shape))
+        for path in _torch_paths(folder)
+        for name, value in held_in(path, "meta").items()
+        if isinstance(value, torch.Tensor)
+    }
+
+
+def _torch_paths(folder: Path) -> list[Path]:
+    return sorted(folder.glob("pytorch_model*.bin"))
+
+
+def held_in(path: Path, device: str) -> dict[str, Any]:
+    """What one of torch's .bin files holds, without unpickling anything else than tensors.
+
+    Raises BadInput if that is not a name for each of them, and whatever torch raises for a damaged file.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Detected pickle protocol")  # an unreadable file is refused
+        try:
+            held = torch.load(path, map_location=device, weights_only=True)
+        except (LookupError, ValueError, AssertionError, struct.error) as error:  # bytes that are no pickle
+            raise pickle.UnpicklingError from error
+    if not isinstance(held, Mapping):
+        raise BadInput(f"{path} holds a {type(held).__name__}, not weights by name; {_SAVED}")
+    other = [name for name in held if not isinstance(name, str)]
+    if other:
+        raise BadInput(f"{path} names a weight {other[0]!r}, not with a word; {_SAVED}")
+    return dict(held)
+
+
+@contextmanager
+def explained_by_weights(folder: Path) -> Iterator[None]:
+    """If what is within fails because of what an index or a .bin file of the folder holds, raise a BadInput.
+
+    They are not looked at otherwise: `transformers` takes them as they come, and fails far from the cause.
+    """
+    try:
+        yield
+    except IsolossError:
+        raise
+    except BaseException as error:
+        if is_failure(error):
+            missing_parts(folder)
+            weight_shapes(folder)
+        raise
