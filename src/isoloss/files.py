@@ -92,7 +92,7 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         if any(is_temporary(folder.name) for folder in path.parents):
             path.write_bytes(data)
             return
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+        temporary = _temporary_beside(path)
         try:
             with temporary.open("wb") as file:
                 with suppress(OSError):  # a file system without locks
@@ -120,7 +120,7 @@ def complete_folder(path: Path) -> Iterator[Path]:
     >>> [file.name for file in path.iterdir()]
     ['a.txt']
     """
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    temporary = _temporary_beside(path)
     with writable(path.parent):
         for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
             if is_temporary(left.name) and left.is_dir():
@@ -133,6 +133,23 @@ def complete_folder(path: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         sync(path.parent)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder so that a reader, or a crash, sees all of it or nothing.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp())
+    >>> remove_folder(path)
+    >>> path.exists()
+    False
+    """
+    aside = path.rename(_temporary_beside(path))
+    shutil.rmtree(aside)
+
+
+def _temporary_beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
 
 
 def remove_unfinished(folder: Path) -> None:
@@ -182,6 +199,12 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a file's content. Raises OSError if it cannot be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digests_in(folder: Path) -> dict[str, str]:
+    """`file_digest` of each file in a folder, at any depth, by its path there."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
 
 
 def sync(path: Path) -> None:

@@ -31,7 +31,7 @@ from isoloss.corpora.vocabulary import OwnVocabulary, TokenizerChoice, renumbere
 from isoloss.errors import BadInput
 from isoloss.files import (
     complete_folder,
-    file_digest,
+    digests_in,
     is_still,
     remove_unfinished,
     sync,
@@ -148,8 +148,7 @@ def _prepare(request: CorpusRequest, cache: Path, folder: Path, progress: Progre
     }
     with writable(folder):
         left_out = (CORPUS_FILE, *NOTES)
-        files = sorted(path for path in unfinished.rglob("*") if path.is_file() and path.name not in left_out)
-        digests = {path.relative_to(unfinished).as_posix(): file_digest(path) for path in files}
+        digests = {name: of for name, of in digests_in(unfinished).items() if name not in left_out}
         write_sealed(unfinished / CORPUS_FILE, {**facts, "files": digests}, folder.name)
         unfinished.rename(folder)
         _remove_notes(folder)
