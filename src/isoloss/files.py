@@ -136,16 +136,8 @@ def complete_folder(path: Path) -> Iterator[Path]:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder so that a reader, or a crash, sees all of it or nothing.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp())
-    >>> remove_folder(path)
-    >>> path.exists()
-    False
-    """
-    aside = path.rename(_temporary_beside(path))
-    shutil.rmtree(aside)
+    """Remove a folder so that a reader, or a crash, sees all of it or nothing."""
+    shutil.rmtree(path.rename(_temporary_beside(path)))
 
 
 def _temporary_beside(path: Path) -> Path:
@@ -157,14 +149,6 @@ def remove_unfinished(folder: Path) -> None:
 
     A file that `write_atomically` is writing in another process, as a cluster's job may, is left. May only be
     called where no other process writes folders.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> (folder / f".a.txt.{'0' * 32}.part").touch()
-    >>> (folder / "b.txt").touch()
-    >>> remove_unfinished(folder)
-    >>> [path.name for path in folder.iterdir()]
-    ['b.txt']
     """
     with writable(folder):
         for path in folder.glob(".*.part"):
@@ -199,12 +183,6 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a file's content. Raises OSError if it cannot be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def digests_in(folder: Path) -> dict[str, str]:
-    """`file_digest` of each file in a folder, at any depth, by its path there."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
 
 
 def sync(path: Path) -> None:

@@ -31,7 +31,6 @@ from isoloss.corpora.vocabulary import OwnVocabulary, TokenizerChoice, renumbere
 from isoloss.errors import BadInput
 from isoloss.files import (
     complete_folder,
-    digests_in,
     is_still,
     remove_unfinished,
     sync,
@@ -39,7 +38,7 @@ from isoloss.files import (
     write_atomically,
 )
 from isoloss.progress import Progress, silent
-from isoloss.results.store import write_sealed
+from isoloss.results.store import digests_in, write_sealed
 
 LAYOUT = 1
 """Incremented when the same request would give other sequences, so that an outdated cache is never read."""

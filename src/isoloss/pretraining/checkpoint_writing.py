@@ -21,7 +21,6 @@ from isoloss.device import processor
 from isoloss.errors import BadInput, IsolossError
 from isoloss.files import (
     complete_folder,
-    digests_in,
     file_digest,
     remove_folder,
     remove_unfinished,
@@ -45,7 +44,7 @@ from isoloss.results.checkpoint import (
     seeds_of,
     state_name,
 )
-from isoloss.results.store import json_digest, read_sealed, sealed
+from isoloss.results.store import digests_in, json_digest, read_sealed, sealed
 
 
 def write_checkpoint(
