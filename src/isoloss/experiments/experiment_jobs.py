@@ -101,7 +101,7 @@ def experiment_jobs(
 def _measured(run: PlannedRun) -> Iterator[list[str]]:
     """The run's measurements and their steps."""
     for each in run.measured:
-        digest = quantity_digest(each.quantity, run.language.digest, run.objective)
+        digest = run.measured_on(each.quantity)
         yield [f"{digest} {each.weights} {step}" for step in each.steps]
 
 
@@ -273,7 +273,7 @@ def _weights_of(run: PlannedRun, wanted: Wanted, output: Path) -> tuple[Path, st
 
 
 def _settings(run: PlannedRun, wanted: Wanted) -> dict[str, Setting]:
-    measured_on = quantity_digest(wanted.quantity, run.language.digest, run.objective)
+    measured_on = run.measured_on(wanted.quantity)
     return {"step": wanted.step, "measured_on": measured_on, **weights_setting(wanted.weights)}
 
 

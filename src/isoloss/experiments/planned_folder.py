@@ -31,7 +31,10 @@ from isoloss.results.measurement_store import Measurements, measurement_name, me
 from isoloss.results.record import Record
 from isoloss.results.run_folder import FINISHED_FILE, OF_ANOTHER_RUN, is_finished, read_run_folder
 from isoloss.results.store import read_sealed, write_sealed
-from isoloss.results.tensors import drawn_once
+from isoloss.results.tensors import drawn_of, read_tensors, tensors_of, write_tensors
+
+DRAWN_FOLDER = "measured-on"
+"""Within a folder of results: the data that all models of a quantity are measured on."""
 
 
 def store_plan(run: PlannedRun, language: Language | PackedCorpus, output: Path) -> None:
@@ -97,7 +100,7 @@ def _measured(run: PlannedRun, path: Path) -> list[dict[str, Any]]:
     before = (_known_plan(run, path) or {"measured": []})["measured"]
     entries = {(entry["measured_on"], entry.get("weights")): entry for entry in before}
     for measured in run.measured:
-        digest = quantity_digest(measured.quantity, run.language.digest, run.objective)
+        digest = run.measured_on(measured.quantity)
         weights = weights_setting(measured.weights)
         entry = (digest, weights.get("weights"))
         known = entries.get(entry, {"steps": []})["steps"]
@@ -221,8 +224,7 @@ def measurements_of(run: PlannedRun, step: int, output: Path) -> Measurements:
 
 def measurement_of(run: PlannedRun, wanted: Wanted) -> str:
     """The name of its file."""
-    digest = quantity_digest(wanted.quantity, run.language.digest, run.objective)
-    return measurement_name(digest, **weights_setting(wanted.weights))
+    return measurement_name(run.measured_on(wanted.quantity), **weights_setting(wanted.weights))
 
 
 def drop_records_of_other_weights(folder: Path) -> None:
@@ -250,15 +252,22 @@ def drawn(
     progress: Progress = silent,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Any:
-    """The quantity's data, of its type `drawn_as`, drawn once; see `drawn_once`.
+    """The quantity's data, of its type `drawn_as`: drawn at the first call, and stored in `output`.
 
-    Raises BadInput, too, if the quantity does not apply to such models.
+    If the file is damaged or in another format, they are drawn again, without loss, and `tell` is notified.
+    Raises BadInput if the quantity does not apply to such models, IsolossError if it cannot be written.
     """
     if not isinstance(source, quantity.sources):
         raise BadInput(
             f"{type(quantity).__name__} cannot be measured on a {type(source).__name__}; choose another"
         )
     name = quantity_digest(quantity, source_digest, objective)
-    return drawn_once(
-        output, name, quantity.drawn_as, lambda: quantity.draw(source, objective, progress), tell
-    )
+    path = output / DRAWN_FOLDER / f"{name}.safetensors"
+    if path.exists():
+        try:
+            return drawn_of(quantity.drawn_as, read_tensors(path, name))
+        except BadInput:
+            tell(f"{path} was damaged or of another format; it has been drawn again, to the same numbers")
+    found = quantity.draw(source, objective, progress)
+    write_tensors(path, tensors_of(found), name)
+    return found
