@@ -28,7 +28,7 @@ from isoloss.results.checkpoint import (
     read_checkpoint,
 )
 from isoloss.results.measurement_store import Measurements, measurement_name, measurements_at
-from isoloss.results.record import Record
+from isoloss.results.record import Record, Setting
 from isoloss.results.run_folder import FINISHED_FILE, OF_ANOTHER_RUN, is_finished, read_run_folder
 from isoloss.results.store import read_sealed, write_sealed
 from isoloss.results.tensors import drawn_of, read_tensors, tensors_of, write_tensors
@@ -114,12 +114,33 @@ def _measured(run: PlannedRun, path: Path) -> list[dict[str, Any]]:
     return list(entries.values())
 
 
-def measured_records(
-    run: PlannedRun, quantity: Quantity, step: int, output: Path, weights: Weights = "kept"
-) -> list[Record]:
-    """The records of a quantity's measurement at a step; empty if it has not been made, or is damaged."""
-    wanted = Wanted(step, quantity, weights)
-    return measurements_of(run, step, output).intact(measurement_of(run, wanted))
+@dataclass(frozen=True)
+class PlannedMeasurement:
+    """One quantity of a run at one step, for one of the two sets of weights that a checkpoint may hold."""
+
+    run: PlannedRun
+    step: int
+    quantity: Quantity
+    weights: Weights = "kept"
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """What its records have of when and of what they were measured."""
+        measured_on = self.run.measured_on(self.quantity)
+        return {"step": self.step, "measured_on": measured_on, **weights_setting(self.weights)}
+
+    @property
+    def name(self) -> str:
+        """That of its measurement."""
+        return measurement_name(self.run.measured_on(self.quantity), **weights_setting(self.weights))
+
+    def store(self, output: Path) -> Measurements:
+        """All that has been measured at the step."""
+        return measurements_at(self.run.folder(output), self.run.digest[:16], self.step)
+
+    def records(self, output: Path) -> list[Record]:
+        """Empty if it has not been measured, or is damaged."""
+        return self.store(output).intact(self.name)
 
 
 def damaged_files(run: PlannedRun, output: Path) -> list[str]:
@@ -142,7 +163,7 @@ def damaged_files(run: PlannedRun, output: Path) -> list[str]:
         if _is_looked_at(name, run, output):
             found.append(f"{run.folder(output) / name} {what}; {consequence}")
     for wanted in _planned(run):
-        if damage := measurements_of(run, wanted.step, output).damage(measurement_of(run, wanted)):
+        if damage := wanted.store(output).damage(wanted.name):
             stored = (run.folder(output) / STEPS_FOLDER / f"{wanted.step:06d}").is_dir()
             anew = f"train all {run.steps:,} steps again" if not stored else "load its checkpoint"
             found.append(f"{damage}; it is measured again, which has to {anew}")
@@ -193,38 +214,18 @@ def _has_last_checkpoint(run: PlannedRun, output: Path) -> bool:
     return (run.folder(output) / STEPS_FOLDER / f"{run.steps:06d}").is_dir()
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """One quantity at one step, for one of the two sets of weights that a checkpoint may hold."""
-
-    step: int
-    quantity: Quantity
-    weights: Weights
-
-
-def missing(run: PlannedRun, output: Path) -> Iterator[Wanted]:
+def missing(run: PlannedRun, output: Path) -> Iterator[PlannedMeasurement]:
     """What is planned and has not been measured, or whose file is damaged."""
-    for wanted in _planned(run):
-        if not measured_records(run, wanted.quantity, wanted.step, output, wanted.weights):
-            yield wanted
+    return (wanted for wanted in _planned(run) if not wanted.records(output))
 
 
-def _planned(run: PlannedRun) -> Iterator[Wanted]:
+def _planned(run: PlannedRun) -> Iterator[PlannedMeasurement]:
     """The planned measurements, by step and, within a step, by set of weights."""
     for step in run.checkpoint_steps:
         # Experiments that share the run may each request a quantity, at overlapping steps.
-        asked = [Wanted(step, each.quantity, each.weights) for each in run.measured if step in each.steps]
+        measured = (each for each in run.measured if step in each.steps)
+        asked = [PlannedMeasurement(run, step, each.quantity, each.weights) for each in measured]
         yield from sorted(dict.fromkeys(asked), key=lambda wanted: wanted.weights)
-
-
-def measurements_of(run: PlannedRun, step: int, output: Path) -> Measurements:
-    """All that has been measured at a step."""
-    return measurements_at(run.folder(output), run.digest[:16], step)
-
-
-def measurement_of(run: PlannedRun, wanted: Wanted) -> str:
-    """The name of its file."""
-    return measurement_name(run.measured_on(wanted.quantity), **weights_setting(wanted.weights))
 
 
 def drop_records_of_other_weights(folder: Path) -> None:
