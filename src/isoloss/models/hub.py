@@ -8,7 +8,7 @@ import os
 import pickle
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from logging import ERROR, disable, root
 from pathlib import Path, PurePath
 from typing import Any
@@ -25,25 +25,17 @@ from transformers.activations import ACT2FN
 from transformers.utils import logging
 
 from isoloss.device import is_out_of_memory
-from isoloss.errors import BadInput, IsolossError, is_failure, reason_of
+from isoloss.errors import BadInput, reason_of, told_by
 from isoloss.models.hub_names import hub_is_reachable, out_of_range, read_configuration, unreachable
 
 
-@contextmanager
-def refusing(what: str, name: str) -> Iterator[None]:
+def refusing(what: str, name: str) -> AbstractContextManager[None]:
     """Turn whatever is raised while `what` is read from `name` into a one-sentence BadInput.
 
     `transformers`, torch and `tokenizers` check little of a file before they use it, so that a wrong value
     surfaces as an exception of any kind, from anywhere.
     """
-    try:
-        yield
-    except IsolossError:
-        raise
-    except BaseException as error:
-        if not is_failure(error):
-            raise
-        raise BadInput(_sentence(what, name, error)) from error
+    return told_by(lambda error: BadInput(_sentence(what, name, error)))
 
 
 def _sentence(what: str, name: str, error: BaseException) -> str:
