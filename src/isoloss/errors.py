@@ -2,7 +2,8 @@
 
 import re
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from sysconfig import get_path
@@ -94,6 +95,25 @@ def is_failure(error: BaseException) -> bool:
     (True, False)
     """
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+@contextmanager
+def told_by(sentence: Callable[[BaseException], IsolossError]) -> Iterator[None]:
+    """Raise the error that `sentence` makes of whatever fails within; one for the user is raised as it is.
+
+    >>> with told_by(lambda error: BadInput(f"{reason_of(error)}; give another")):
+    ...     int("ten")
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: invalid literal for int() with base 10: 'ten'; give another
+    """
+    try:
+        yield
+    except IsolossError:
+        raise
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        raise sentence(error) from error
 
 
 LIBRARIES = str(Path(__file__).parent), get_path("stdlib")

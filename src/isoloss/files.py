@@ -92,7 +92,7 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         if any(is_temporary(folder.name) for folder in path.parents):
             path.write_bytes(data)
             return
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+        temporary = _temporary_beside(path)
         try:
             with temporary.open("wb") as file:
                 with suppress(OSError):  # a file system without locks
@@ -120,7 +120,7 @@ def complete_folder(path: Path) -> Iterator[Path]:
     >>> [file.name for file in path.iterdir()]
     ['a.txt']
     """
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    temporary = _temporary_beside(path)
     with writable(path.parent):
         for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
             if is_temporary(left.name) and left.is_dir():
@@ -135,19 +135,20 @@ def complete_folder(path: Path) -> Iterator[Path]:
         sync(path.parent)
 
 
+def remove_folder(path: Path) -> None:
+    """Remove a folder so that a reader, or a crash, sees all of it or nothing."""
+    shutil.rmtree(path.rename(_temporary_beside(path)))
+
+
+def _temporary_beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+
+
 def remove_unfinished(folder: Path) -> None:
     """Remove partial files that killed processes left in the folder itself, under temporary names.
 
     A file that `write_atomically` is writing in another process, as a cluster's job may, is left. May only be
     called where no other process writes folders.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> (folder / f".a.txt.{'0' * 32}.part").touch()
-    >>> (folder / "b.txt").touch()
-    >>> remove_unfinished(folder)
-    >>> [path.name for path in folder.iterdir()]
-    ['b.txt']
     """
     with writable(folder):
         for path in folder.glob(".*.part"):

@@ -8,9 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub.constants
 import pytest
-from local_hub import commit, local_hub
 from small_corpora import texts
 
 import isoloss.corpora.tokenisation as tokenisation
@@ -25,6 +23,7 @@ from isoloss.experiments.planned_folder import store_plan
 from isoloss.experiments.planned_run import CorpusPlan
 from isoloss.models.names import refuse_absent_data_set
 from isoloss.progress import silent
+from local_hub import commit, local_hub
 from norm_experiments import RUN
 
 pa = pytest.importorskip("pyarrow")
@@ -118,18 +117,11 @@ HUB = {
 
 @pytest.fixture
 def _hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The local hub for this process, too, whose client has read another's address."""
     import datasets
 
-    with local_hub(HUB) as address:
-        of_file = f"{address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-        for name, value in {
-            "ENDPOINT": address,
-            "HUGGINGFACE_CO_URL_TEMPLATE": of_file,
-            "HF_HUB_CACHE": str(tmp_path / "hub"),
-        }.items():
-            monkeypatch.setattr(huggingface_hub.constants, name, value)
-        for name, value in {"HF_ENDPOINT": address, "HF_DATASETS_CACHE": tmp_path / "sets"}.items():
+    with local_hub(HUB) as hub:
+        hub.is_asked(monkeypatch, tmp_path / "hub")
+        for name, value in {"HF_ENDPOINT": hub.address, "HF_DATASETS_CACHE": tmp_path / "sets"}.items():
             monkeypatch.setattr(datasets.config, name, value)
         yield
 

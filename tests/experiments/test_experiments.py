@@ -16,7 +16,7 @@ from isoloss.errors import BadInput, FolderHeld
 from isoloss.executors.job import Outcome
 from isoloss.experiments.experiment_jobs import experiment_jobs, shared
 from isoloss.experiments.experiment_result import carry_out_experiments, gathered
-from isoloss.experiments.planned_folder import damaged_files, drawn, measured_records
+from isoloss.experiments.planned_folder import PlannedMeasurement, damaged_files, drawn
 from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, quantity_digest
 from isoloss.experiments.statistics.seed_bootstrap import Frames
 from isoloss.measurements.quantity import Measurement
@@ -135,8 +135,8 @@ def test_raw_weights_are_measured_beside_averaged_ones(tmp_path: Path) -> None:
     assert table["raw_checkpoint"][1] == table["checkpoint"][0] != table["checkpoint"][1]
     assert log.read_text().splitlines() == ["1 at 2", "1 at 4", "1 at 2", "1 at 4", "1 at 4"]
     assert experiment_jobs([], [averaged], output, "cpu") == []
-    (kept,) = measured_records(averaged, norm, 4, output)
-    (raw,) = measured_records(averaged, norm, 4, output, "raw")
+    (kept,) = PlannedMeasurement(averaged, 4, norm).records(output)
+    (raw,) = PlannedMeasurement(averaged, 4, norm, "raw").records(output)
     assert (kept.value, raw.value) == (table["norm"][1], table["raw_norm"][1])
     (averaged.folder(output) / "measured" / "000004" / f"{measured_on(averaged)}-raw.jsonl").unlink()
     assert len(experiment_jobs([], [averaged], output, "cpu")) == 2  # the language's, and the run's

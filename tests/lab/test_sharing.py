@@ -3,9 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub.constants
 import pytest
-from receiving_hub import receiving_hub
 from small_networks import same_weights
 from torch import nn
 from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
@@ -16,6 +14,7 @@ from isoloss.lab.sharing import model_card
 from isoloss.languages.language_file import parse_language
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import PCFG, pcfg
+from local_hub import local_hub
 from runtime_types import unchecked
 
 
@@ -130,20 +129,14 @@ def test_a_pushed_model_can_be_read_from_the_hub(
     run: lab.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured = lab.loss(run.last, sentences=10, seed=0, progress=lab.silent)
-    with receiving_hub() as hub:
-        for name, value in {
-            "ENDPOINT": hub.address,
-            "HUGGINGFACE_CO_URL_TEMPLATE": f"{hub.address}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
-            "HF_HUB_CACHE": str(tmp_path),
-            "HF_HUB_DISABLE_XET": True,
-        }.items():
-            monkeypatch.setattr(huggingface_hub.constants, name, value)
+    with local_hub() as hub:
+        hub.is_asked(monkeypatch, tmp_path)
         address = lab.push(run.last, "somebody/small", measured=(measured,), private=True, token="hf_secret")
         assert address == f"{hub.address}/somebody/small"
         again = lab.model("somebody/small")
     assert (again.language, again.seeds) == (None, ())  # which only a folder tells
     assert same_weights(again.module, run.last.module)
-    files = hub.files["somebody/small"]
+    files = hub.models["somebody/small"]
     assert files.keys() >= {
         "README.md", "config.json", "model.safetensors", "tokenizer.json", "language.pcfg"
     }  # fmt: skip
@@ -152,10 +145,10 @@ def test_a_pushed_model_can_be_read_from_the_hub(
     assert "Bearer hf_secret" in hub.tokens
 
 
-def test_a_hub_that_refuses_is_named(run: lab.Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    with receiving_hub() as hub:
+def test_a_hub_that_refuses_is_named(run: lab.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with local_hub() as hub:
         hub.refuses = True
-        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", hub.address)
+        hub.is_asked(monkeypatch, tmp_path)
         with pytest.raises(IsolossError, match=f"the hub at {hub.address} did not take somebody/small"):
             lab.push(run.last, "somebody/small", token="wrong")
         with pytest.raises(BadInput, match="'no/such/name' is no name of a repository"):

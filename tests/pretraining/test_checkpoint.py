@@ -111,8 +111,9 @@ def test_a_damaged_folder_is_replaced_and_leftovers_are_removed(tmp_path: Path) 
     assert write(tmp_path, 5) == checkpoint
     assert read_checkpoint(checkpoint.folder) == checkpoint
     assert not (checkpoint.folder / "stray").exists()
-    (tmp_path / "steps" / ".000010.half.part").mkdir()
-    (tmp_path / "steps" / ".000010.half.part" / "config.json").write_text("{")
+    half = tmp_path / "steps" / f".000010.{'a' * 32}.part"
+    half.mkdir()
+    (half / "config.json").write_text("{")
     remove_leftovers(tmp_path)
     assert [path.name for path in (tmp_path / "steps").iterdir()] == ["000005"]
 

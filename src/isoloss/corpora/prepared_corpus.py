@@ -31,7 +31,6 @@ from isoloss.corpora.vocabulary import OwnVocabulary, TokenizerChoice, renumbere
 from isoloss.errors import BadInput
 from isoloss.files import (
     complete_folder,
-    file_digest,
     is_still,
     remove_unfinished,
     sync,
@@ -39,7 +38,7 @@ from isoloss.files import (
     write_atomically,
 )
 from isoloss.progress import Progress, silent
-from isoloss.results.store import write_sealed
+from isoloss.results.store import digests_in, write_sealed
 
 LAYOUT = 1
 """Incremented when the same request would give other sequences, so that an outdated cache is never read."""
@@ -148,8 +147,7 @@ def _prepare(request: CorpusRequest, cache: Path, folder: Path, progress: Progre
     }
     with writable(folder):
         left_out = (CORPUS_FILE, *NOTES)
-        files = sorted(path for path in unfinished.rglob("*") if path.is_file() and path.name not in left_out)
-        digests = {path.relative_to(unfinished).as_posix(): file_digest(path) for path in files}
+        digests = {name: of for name, of in digests_in(unfinished).items() if name not in left_out}
         write_sealed(unfinished / CORPUS_FILE, {**facts, "files": digests}, folder.name)
         unfinished.rename(folder)
         _remove_notes(folder)

@@ -1,7 +1,5 @@
 """An experiment: a figure or table, with its complete list of runs, its claims, and how it is drawn."""
 
-import hashlib
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
@@ -24,7 +22,7 @@ from isoloss.measurements.references import UNTRAINED, WORDS, ControlQuantity, U
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.panels import Chart, Panel
-from isoloss.pretraining.specification import settings_as_json
+from isoloss.pretraining.specification import settings_digest
 from isoloss.progress import Progress
 from isoloss.results.measurement_store import REFERENCES_FOLDER, Measurements
 from isoloss.results.record import Record
@@ -46,8 +44,7 @@ class PlannedReference:
     @cached_property
     def digest(self) -> str:
         """The name of its measurement, among all references of a folder of results."""
-        settings = [settings_as_json(self.quantity), self.language.digest]
-        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+        return settings_digest((self.quantity, self.language.digest))[:16]
 
     def records(self, output: Path) -> list[Record]:
         """Its records; none while it has not been measured, or where its file is damaged."""

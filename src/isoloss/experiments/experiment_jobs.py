@@ -18,17 +18,15 @@ from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import Experiment, PlannedReference
 from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_folder import (
-    Wanted,
+    PlannedMeasurement,
     drawn,
     drop_records_of_other_weights,
     is_complete,
     is_unpacked,
-    measurement_of,
-    measurements_of,
     missing,
     store_plan,
 )
-from isoloss.experiments.planned_run import CorpusPlan, PlannedRun, Weights, quantity_digest, weights_setting
+from isoloss.experiments.planned_run import CorpusPlan, PlannedRun, Weights, quantity_digest
 from isoloss.files import only_process_in
 from isoloss.languages.language import Language
 from isoloss.measurements.quantity import Quantity, Subject
@@ -46,7 +44,6 @@ from isoloss.results.checkpoint import (
     holds_another,
     read_checkpoint,
 )
-from isoloss.results.record import Setting
 
 PREPARING_COST = 0.01
 """A language's or reference's cost as a share of a run's; only order and progress bar depend on it."""
@@ -101,7 +98,7 @@ def experiment_jobs(
 def _measured(run: PlannedRun) -> Iterator[list[str]]:
     """The run's measurements and their steps."""
     for each in run.measured:
-        digest = quantity_digest(each.quantity, run.language.digest, run.objective)
+        digest = run.measured_on(each.quantity)
         yield [f"{digest} {each.weights} {step}" for step in each.steps]
 
 
@@ -241,7 +238,7 @@ def _measure_missing(
             continue
         if model is None or loaded != (step, wanted.weights):
             try:
-                folder, digest = _weights_of(run, wanted, output)
+                folder, digest = _weights_of(wanted, output)
             except IsolossError as error:
                 damaged.append(str(error))
                 unusable = step
@@ -251,30 +248,25 @@ def _measure_missing(
             sets[quantity] = drawn(
                 quantity, language, run.language.digest, run.objective, output, tell=damaged.append
             )
-        subject = Subject(digest[:16], run.objective, _settings(run, wanted), language, folder, seed=run.seed)
+        subject = Subject(digest[:16], run.objective, wanted.settings, language, folder, seed=run.seed)
         found = quantity.measure(model, sets[quantity], subject, _within(progress, share, step))
         if not found.records or any(each.settings.get("step") != step for each in found.records):
             raise BadInput(
                 f"{type(quantity).__name__} gives no records of step {step:,} of {run.name}; let measure "
                 "return what subject.record makes"
             )
-        measurements_of(run, step, output).write(measurement_of(run, wanted), found.records, found.arrays)
+        wanted.store(output).write(wanted.name, found.records, found.arrays)
     return damaged
 
 
-def _weights_of(run: PlannedRun, wanted: Wanted, output: Path) -> tuple[Path, str]:
+def _weights_of(wanted: PlannedMeasurement, output: Path) -> tuple[Path, str]:
     """The verified folder of the weights to be measured, and the digest of their file."""
-    folder = run.folder(output) / STEPS_FOLDER / f"{wanted.step:06d}"
+    folder = wanted.run.folder(output) / STEPS_FOLDER / f"{wanted.step:06d}"
     checkpoint = read_checkpoint(folder)
     if wanted.weights == "kept":
         return folder, checkpoint.digest
     assert checkpoint.raw_digest is not None  # the run keeps an average, or else its plan is refused
     return folder / RAW_FOLDER, checkpoint.raw_digest
-
-
-def _settings(run: PlannedRun, wanted: Wanted) -> dict[str, Setting]:
-    measured_on = quantity_digest(wanted.quantity, run.language.digest, run.objective)
-    return {"step": wanted.step, "measured_on": measured_on, **weights_setting(wanted.weights)}
 
 
 def _load(folder: Path, objective: PretrainingObjective) -> PreTrainedModel:

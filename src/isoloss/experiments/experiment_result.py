@@ -15,13 +15,12 @@ from isoloss.experiments.claims import Judgement, judge
 from isoloss.experiments.experiment import Experiment, PlannedReference
 from isoloss.experiments.experiment_jobs import experiment_jobs, job_names, jobs_of, shared
 from isoloss.experiments.misspelt_names import refuse_misspelt_names, refuse_text_on_axes
-from isoloss.experiments.planned_folder import damaged_files, is_complete, measured_records
+from isoloss.experiments.planned_folder import DRAWN_FOLDER, PlannedMeasurement, damaged_files, is_complete
 from isoloss.experiments.planned_run import PlannedRun, named_as_planned
 from isoloss.files import alone_in, remove_unfinished
 from isoloss.progress import Progress, part_of, silent
 from isoloss.results.measurement_store import REFERENCES_FOLDER
 from isoloss.results.record import Setting
-from isoloss.results.tensors import DRAWN_FOLDER
 from isoloss.stored_runs.run_names import RunNames, names_file
 from isoloss.stored_runs.stored_run import stored_run
 
@@ -262,8 +261,8 @@ def _run_rows(run: PlannedRun, output: Path) -> list[Row]:
     for step in run.checkpoint_steps:
         columns: Row = {}
         for measured in run.measured:
-            wanted = (measured.quantity, step, output, measured.weights)
-            if step in measured.steps and (found := measured_records(run, *wanted)):
+            wanted = PlannedMeasurement(run, step, measured.quantity, measured.weights)
+            if step in measured.steps and (found := wanted.records(output)):
                 columns |= measured.columns(found)
         if columns:
             place: Row = {"run": run.name, "seed": run.first_seed, "step": step}

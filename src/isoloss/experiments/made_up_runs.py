@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.misspelt_names import COUNTS, TEXTS
-from isoloss.experiments.planned_run import MeasuredAt, PlannedRun, quantity_digest
+from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.references import ControlQuantity
@@ -278,7 +278,7 @@ def _variant(run: PlannedRun) -> str:
 
 @lru_cache(maxsize=8192)
 def _quantity(quantity: Quantity, run: PlannedRun) -> str:
-    return quantity_digest(quantity, run.language.digest, run.objective)
+    return run.measured_on(quantity)
 
 
 @lru_cache(maxsize=1024)

@@ -28,10 +28,13 @@ from isoloss.results.checkpoint import (
     read_checkpoint,
 )
 from isoloss.results.measurement_store import Measurements, measurement_name, measurements_at
-from isoloss.results.record import Record
+from isoloss.results.record import Record, Setting
 from isoloss.results.run_folder import FINISHED_FILE, OF_ANOTHER_RUN, is_finished, read_run_folder
 from isoloss.results.store import read_sealed, write_sealed
-from isoloss.results.tensors import drawn_once
+from isoloss.results.tensors import drawn_of, read_tensors, tensors_of, write_tensors
+
+DRAWN_FOLDER = "measured-on"
+"""Within a folder of results: the data that all models of a quantity are measured on."""
 
 
 def store_plan(run: PlannedRun, language: Language | PackedCorpus, output: Path) -> None:
@@ -97,7 +100,7 @@ def _measured(run: PlannedRun, path: Path) -> list[dict[str, Any]]:
     before = (_known_plan(run, path) or {"measured": []})["measured"]
     entries = {(entry["measured_on"], entry.get("weights")): entry for entry in before}
     for measured in run.measured:
-        digest = quantity_digest(measured.quantity, run.language.digest, run.objective)
+        digest = run.measured_on(measured.quantity)
         weights = weights_setting(measured.weights)
         entry = (digest, weights.get("weights"))
         known = entries.get(entry, {"steps": []})["steps"]
@@ -111,12 +114,33 @@ def _measured(run: PlannedRun, path: Path) -> list[dict[str, Any]]:
     return list(entries.values())
 
 
-def measured_records(
-    run: PlannedRun, quantity: Quantity, step: int, output: Path, weights: Weights = "kept"
-) -> list[Record]:
-    """The records of a quantity's measurement at a step; empty if it has not been made, or is damaged."""
-    wanted = Wanted(step, quantity, weights)
-    return measurements_of(run, step, output).intact(measurement_of(run, wanted))
+@dataclass(frozen=True)
+class PlannedMeasurement:
+    """One quantity of a run at one step, for one of the two sets of weights that a checkpoint may hold."""
+
+    run: PlannedRun
+    step: int
+    quantity: Quantity
+    weights: Weights = "kept"
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """What its records have of when and of what they were measured."""
+        measured_on = self.run.measured_on(self.quantity)
+        return {"step": self.step, "measured_on": measured_on, **weights_setting(self.weights)}
+
+    @property
+    def name(self) -> str:
+        """That of its measurement."""
+        return measurement_name(self.run.measured_on(self.quantity), **weights_setting(self.weights))
+
+    def store(self, output: Path) -> Measurements:
+        """All that has been measured at the step."""
+        return measurements_at(self.run.folder(output), self.run.digest[:16], self.step)
+
+    def records(self, output: Path) -> list[Record]:
+        """Empty if it has not been measured, or is damaged."""
+        return self.store(output).intact(self.name)
 
 
 def damaged_files(run: PlannedRun, output: Path) -> list[str]:
@@ -139,7 +163,7 @@ def damaged_files(run: PlannedRun, output: Path) -> list[str]:
         if _is_looked_at(name, run, output):
             found.append(f"{run.folder(output) / name} {what}; {consequence}")
     for wanted in _planned(run):
-        if damage := measurements_of(run, wanted.step, output).damage(measurement_of(run, wanted)):
+        if damage := wanted.store(output).damage(wanted.name):
             stored = (run.folder(output) / STEPS_FOLDER / f"{wanted.step:06d}").is_dir()
             anew = f"train all {run.steps:,} steps again" if not stored else "load its checkpoint"
             found.append(f"{damage}; it is measured again, which has to {anew}")
@@ -190,39 +214,18 @@ def _has_last_checkpoint(run: PlannedRun, output: Path) -> bool:
     return (run.folder(output) / STEPS_FOLDER / f"{run.steps:06d}").is_dir()
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """One quantity at one step, for one of the two sets of weights that a checkpoint may hold."""
-
-    step: int
-    quantity: Quantity
-    weights: Weights
-
-
-def missing(run: PlannedRun, output: Path) -> Iterator[Wanted]:
+def missing(run: PlannedRun, output: Path) -> Iterator[PlannedMeasurement]:
     """What is planned and has not been measured, or whose file is damaged."""
-    for wanted in _planned(run):
-        if not measured_records(run, wanted.quantity, wanted.step, output, wanted.weights):
-            yield wanted
+    return (wanted for wanted in _planned(run) if not wanted.records(output))
 
 
-def _planned(run: PlannedRun) -> Iterator[Wanted]:
+def _planned(run: PlannedRun) -> Iterator[PlannedMeasurement]:
     """The planned measurements, by step and, within a step, by set of weights."""
     for step in run.checkpoint_steps:
         # Experiments that share the run may each request a quantity, at overlapping steps.
-        asked = [Wanted(step, each.quantity, each.weights) for each in run.measured if step in each.steps]
+        measured = (each for each in run.measured if step in each.steps)
+        asked = [PlannedMeasurement(run, step, each.quantity, each.weights) for each in measured]
         yield from sorted(dict.fromkeys(asked), key=lambda wanted: wanted.weights)
-
-
-def measurements_of(run: PlannedRun, step: int, output: Path) -> Measurements:
-    """All that has been measured at a step."""
-    return measurements_at(run.folder(output), run.digest[:16], step)
-
-
-def measurement_of(run: PlannedRun, wanted: Wanted) -> str:
-    """The name of its file."""
-    digest = quantity_digest(wanted.quantity, run.language.digest, run.objective)
-    return measurement_name(digest, **weights_setting(wanted.weights))
 
 
 def drop_records_of_other_weights(folder: Path) -> None:
@@ -250,15 +253,22 @@ def drawn(
     progress: Progress = silent,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Any:
-    """The quantity's data, of its type `drawn_as`, drawn once; see `drawn_once`.
+    """The quantity's data, of its type `drawn_as`: drawn at the first call, and stored in `output`.
 
-    Raises BadInput, too, if the quantity does not apply to such models.
+    If the file is damaged or in another format, they are drawn again, without loss, and `tell` is notified.
+    Raises BadInput if the quantity does not apply to such models, IsolossError if it cannot be written.
     """
     if not isinstance(source, quantity.sources):
         raise BadInput(
             f"{type(quantity).__name__} cannot be measured on a {type(source).__name__}; choose another"
         )
     name = quantity_digest(quantity, source_digest, objective)
-    return drawn_once(
-        output, name, quantity.drawn_as, lambda: quantity.draw(source, objective, progress), tell
-    )
+    path = output / DRAWN_FOLDER / f"{name}.safetensors"
+    if path.exists():
+        try:
+            return drawn_of(quantity.drawn_as, read_tensors(path, name))
+        except BadInput:
+            tell(f"{path} was damaged or of another format; it has been drawn again, to the same numbers")
+    found = quantity.draw(source, objective, progress)
+    write_tensors(path, tensors_of(found), name)
+    return found

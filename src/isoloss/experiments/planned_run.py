@@ -1,7 +1,5 @@
 """A run as an experiment plans it: a language or a corpus, a specification, and what is measured of it."""
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +18,7 @@ from isoloss.measurements.quantity import Columns, Quantity, takes
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.specification import Compute, PretrainingSpecification, settings_as_json
+from isoloss.pretraining.specification import Compute, PretrainingSpecification, settings_digest
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.progress import Progress
 from isoloss.results.checkpoint import STEPS_FOLDER, origin_digest, read_checkpoint
@@ -108,8 +106,7 @@ def weights_setting(weights: Weights) -> dict[str, str]:
 
 def quantity_digest(quantity: Quantity, language_digest: str, objective: PretrainingObjective) -> str:
     """A short hexadecimal digest: equal digests mean comparable numbers."""
-    settings = [settings_as_json(quantity), language_digest, settings_as_json(objective)]
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+    return settings_digest((quantity, language_digest, objective))[:16]
 
 
 Labels = tuple[tuple[str, Setting], ...]
@@ -230,6 +227,10 @@ class PlannedRun:
     def digest(self) -> str:
         """Names the run by its complete specification, known before the run it continues has been made."""
         return self.planned_specification.digest
+
+    def measured_on(self, quantity: Quantity) -> str:
+        """The `quantity_digest` of a quantity that is measured of it."""
+        return quantity_digest(quantity, self.language.digest, self.objective)
 
     @property
     def first_seed(self) -> int:

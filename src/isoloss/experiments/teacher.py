@@ -1,7 +1,6 @@
 """Causal models whose sentences are a language: a small one pre-trained here, in minutes, or one of a hub."""
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +29,7 @@ from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.specification import PretrainingSpecification, log_spaced_steps, settings_as_json
+from isoloss.pretraining.specification import PretrainingSpecification, log_spaced_steps, settings_digest
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import STEPS_FOLDER, read_checkpoint
 
@@ -235,8 +234,7 @@ class TeacherPlan:
     @property
     def _trained_digest(self) -> str:
         """Names the teacher, however many of its words the language has."""
-        settings = json.dumps([settings_as_json(self.teacher), self.prose.digest], sort_keys=True)
-        return hashlib.sha256(settings.encode()).hexdigest()
+        return settings_digest((self.teacher, self.prose.digest))
 
 
 @dataclass(frozen=True)
@@ -251,7 +249,7 @@ class HubPlan:
     @property
     def digest(self) -> str:
         """See `LanguagePlan`: names what is asked for; the file then holds the weights to what they were."""
-        return hashlib.sha256(json.dumps(settings_as_json(self), sort_keys=True).encode()).hexdigest()
+        return settings_digest(self)
 
     @property
     def maximum_length(self) -> int:

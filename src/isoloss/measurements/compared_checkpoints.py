@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from isoloss.errors import BadInput, is_failure, reason_of
+from isoloss.errors import BadInput, reason_of, told_by
 from isoloss.measurements.models_on_text import load_predicting, prediction_of
 from isoloss.measurements.prediction import MaskedTokens, Prediction, SpecialTokens
 from isoloss.measurements.quantity import LOWER, Measurement
@@ -194,15 +194,12 @@ def _digests(tokenizer: Any, texts: Sequence[str], encodings: dict[str, str], na
 
 
 def _encoding_digest(tokenizer: Any, texts: Sequence[str], name: str) -> str:
-    try:
+    def cannot(error: BaseException) -> BadInput:
+        why = f"the tokenizer of {name} cannot encode the text ({reason_of(error)})"
+        return BadInput(f"{why}; write it in words that it knows")
+
+    with told_by(cannot):  # tokenizers raise all kinds of exceptions
         return encoding_digest(tokenizer, texts)
-    except BaseException as error:  # tokenizers raise all kinds of exceptions
-        if not is_failure(error):
-            raise
-        raise BadInput(
-            f"the tokenizer of {name} cannot encode the text ({reason_of(error)}); write it in words that it "
-            "knows"
-        ) from error
 
 
 TOGETHER = 1000

@@ -9,7 +9,7 @@ import struct
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from logging import ERROR, disable, root
 from math import prod
 from pathlib import Path
@@ -26,7 +26,7 @@ from transformers.activations import ACT2FN
 from transformers.utils import logging
 
 from isoloss.device import is_out_of_memory
-from isoloss.errors import BadInput, IsolossError, is_failure, reason_of
+from isoloss.errors import BadInput, IsolossError, is_failure, reason_of, told_by
 from isoloss.models.names import (
     out_of_range,
     read_configuration,
@@ -35,21 +35,13 @@ from isoloss.models.names import (
 from isoloss.results.checkpoint import refuse_damaged
 
 
-@contextmanager
-def refusing(what: str, name: str) -> Iterator[None]:
+def refusing(what: str, name: str) -> AbstractContextManager[None]:
     """Turn whatever is raised while `what` is read from `name` into a one-sentence BadInput.
 
     `transformers`, torch and `tokenizers` check little of a file before they use it, so that a wrong value
     surfaces as an exception of any kind, from anywhere.
     """
-    try:
-        yield
-    except IsolossError:
-        raise
-    except BaseException as error:
-        if not is_failure(error):
-            raise
-        raise BadInput(_sentence(what, name, error)) from error
+    return told_by(lambda error: BadInput(_sentence(what, name, error)))
 
 
 def _sentence(what: str, name: str, error: BaseException) -> str:

@@ -6,7 +6,7 @@ either.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import ReferenceType, ref
@@ -135,25 +135,14 @@ class _WithCopies:
             for name, each in originals.items()
         }
         parameters |= copies
+        saving = saved_tensors_hooks(*_packing(known, self.device))
         try:
-            with _unless_refused(saved_tensors_hooks(*_packing(known, self.device))):
+            with ExitStack() as held:
+                with suppress(RuntimeError):  # within a function transform, which refuses such hooks
+                    held.enter_context(saving)
                 return self.__wrapped__(*inputs, **named)
         finally:
             parameters |= originals
-
-
-@contextmanager
-def _unless_refused(saving: saved_tensors_hooks) -> Iterator[None]:
-    """The block of `saving`, but within a function transform, which refuses such hooks, nothing."""
-    try:
-        saving.__enter__()
-    except RuntimeError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        saving.__exit__()
 
 
 def _fetch_others(model: nn.Module) -> None:

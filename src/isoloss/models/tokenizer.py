@@ -5,8 +5,9 @@ And of a loaded model how many tokens it has, how many it reads at once, and whi
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from isoloss.errors import BadInput, is_failure, reason_of
+from isoloss.errors import BadInput, reason_of, told_by
 from isoloss.models.folder_configuration import configuration_in, states_type
 from isoloss.models.model_files import quiet, refusing
 from isoloss.models.names import base_of_adapter, refuse_irregular
@@ -71,10 +72,9 @@ def word_tokenizer(vocabulary: Sequence[str], maximum_length: int) -> PreTrained
     )
 
 
-@contextmanager
 def naming_the_text(
     places: Sequence[str], alone: Callable[[int], object], whose: str, advice: str
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Within, texts are encoded together; where that fails, raise BadInput naming one of the `places`.
 
     It is that of the first text that `alone`, called with its number, cannot encode: tokenizers raise all
@@ -87,23 +87,17 @@ def naming_the_text(
     Traceback (most recent call last):
     isoloss.errors.BadInput: line 2: a tokenizer cannot encode the text (WordLevel error: ...); write others
     """
-    try:
-        yield
-    except BaseException as together:
-        if not is_failure(together):
-            raise
+
+    def cannot(what: str, error: BaseException) -> BadInput:
+        return BadInput(f"{what} ({reason_of(error)}); {advice}")
+
+    def first_that_fails(error: BaseException) -> BadInput:
         for number, place in enumerate(places):
-            try:
+            with told_by(partial(cannot, f"{place}: {whose} tokenizer cannot encode the text")):
                 alone(number)
-            except BaseException as error:
-                if not is_failure(error):
-                    raise
-                raise BadInput(
-                    f"{place}: {whose} tokenizer cannot encode the text ({reason_of(error)}); {advice}"
-                ) from error
-        raise BadInput(
-            f"{whose} tokenizer cannot encode the texts together ({reason_of(together)}); {advice}"
-        ) from together
+        return cannot(f"{whose} tokenizer cannot encode the texts together", error)
+
+    return told_by(first_that_fails)
 
 
 def tokenizer_of(source: "SentenceSource") -> PreTrainedTokenizerFast:

@@ -7,8 +7,6 @@ import io
 import json
 import pickle
 import platform
-import shutil
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 import isoloss
 from isoloss.device import processor
 from isoloss.errors import BadInput, IsolossError
-from isoloss.files import file_digest, remove_unfinished, sync, sync_with_contents, writable
+from isoloss.files import (
+    complete_folder,
+    file_digest,
+    remove_folder,
+    remove_unfinished,
+    sync_with_contents,
+    writable,
+)
 from isoloss.pretraining.specification import PretrainingSpecification, first_difference, settings_as_json
 from isoloss.pretraining.update_rule import UpdateRule
 from isoloss.results.checkpoint import (
@@ -39,10 +44,7 @@ from isoloss.results.checkpoint import (
     seeds_of,
     state_name,
 )
-from isoloss.results.store import json_digest, read_sealed, sealed
-
-UNFINISHED, REPLACED = ".part", ".replaced"
-"""How the names of folders end that are not yet, or no longer, checkpoints."""
+from isoloss.results.store import digests_in, json_digest, read_sealed, sealed
 
 
 def write_checkpoint(
@@ -65,31 +67,29 @@ def write_checkpoint(
     and the rule. Raises IsolossError when the folder cannot be written.
     """
     final = run / STEPS_FOLDER / f"{step:06d}"
-    temporary = final.with_name(f".{final.name}.{uuid.uuid4().hex}{UNFINISHED}")
     readings = update_rule.readings()
+    with complete_folder(final) as folder, writable(run):
+        _write_model(folder, model, tokenizer)
+        if raw is not None:
+            _write_model(folder / RAW_FOLDER, raw, tokenizer)
+        digests = digests_in(folder)
+        record = {
+            "step": step,
+            "training_loss": training_loss,
+            "readings": readings,
+            "specification_digest": specification.digest,
+            "specification": settings_as_json(specification),
+            **({"earlier_seeds": list(earlier_seeds)} if earlier_seeds else {}),
+            "versions": software_versions() | {"device": next(model.parameters()).device.type},
+            "files": digests,
+        }
+        text = json.dumps(sealed(record, RECORD_FILE), indent=2) + "\n"
+        (folder / RECORD_FILE).write_text(text)
+        _write_training_state(folder, update_rule, state_name(record))
+        if final.exists():  # training resumed from an earlier step: it is damaged, or will be bit-identical
+            sync_with_contents(folder)
+            remove_folder(final)
     with writable(run):
-        try:
-            _write_model(temporary, model, tokenizer)
-            if raw is not None:
-                _write_model(temporary / RAW_FOLDER, raw, tokenizer)
-            files = sorted(path for path in temporary.rglob("*") if path.is_file())
-            digests = {path.relative_to(temporary).as_posix(): file_digest(path) for path in files}
-            record = {
-                "step": step,
-                "training_loss": training_loss,
-                "readings": readings,
-                "specification_digest": specification.digest,
-                "specification": settings_as_json(specification),
-                **({"earlier_seeds": list(earlier_seeds)} if earlier_seeds else {}),
-                "versions": software_versions() | {"device": next(model.parameters()).device.type},
-                "files": digests,
-            }
-            text = json.dumps(sealed(record, RECORD_FILE), indent=2) + "\n"
-            (temporary / RECORD_FILE).write_text(text)
-            _write_training_state(temporary, update_rule, state_name(record))
-            _put_in_place(temporary, final)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
         earlier = [checkpoint for checkpoint in checkpoint_folders(run) if int(checkpoint.name) < step]
         _drop_training_state(earlier[:-1])
     return Checkpoint(final, step, training_loss, digests[WEIGHTS_FILE], readings, digests.get(RAW_WEIGHTS))
@@ -120,12 +120,8 @@ def restore(
 
 def remove_leftovers(run: Path) -> None:
     """Remove incomplete writes of killed processes; only the run's process may call this."""
-    with writable(run):
-        for ending in (UNFINISHED, REPLACED):
-            for path in (run / STEPS_FOLDER).glob(f".*{ending}"):
-                shutil.rmtree(path)
-        for folder in (run, *run.glob(f"{MEASURED_FOLDER}/*")):
-            remove_unfinished(folder)
+    for folder in (run, run / STEPS_FOLDER, *run.glob(f"{MEASURED_FOLDER}/*")):
+        remove_unfinished(folder)
 
 
 def remove_superseded_states(run: Path, step: int) -> None:
@@ -138,25 +134,9 @@ def remove_superseded_states(run: Path, step: int) -> None:
         _drop_training_state(reached[:-2])
 
 
-def _put_in_place(temporary: Path, final: Path) -> None:
-    """Make the folder durable under its name, replacing any existing one.
-
-    There is one only if training resumed from an earlier step: it is damaged, or will be bit-identical.
-    """
-    sync_with_contents(temporary)
-    if final.exists():
-        aside = temporary.with_suffix(REPLACED)
-        final.rename(aside)
-        temporary.rename(final)
-        shutil.rmtree(aside)
-    else:
-        temporary.rename(final)
-    sync(final.parent)
-
-
 def _write_model(folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
-    """Create `folder` with everything `from_pretrained` needs."""
-    folder.mkdir(parents=True)
+    """Write everything that `from_pretrained` needs into `folder`."""
+    folder.mkdir(exist_ok=True)
     model.config.save_pretrained(folder)
     _save_tokenizer(tokenizer, folder)
     (folder / WEIGHTS_FILE).write_bytes(_weights(model))

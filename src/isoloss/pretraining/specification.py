@@ -1,6 +1,8 @@
 """The complete specification of a run: together with the language, everything its weights depend on."""
 
 import dataclasses
+import hashlib
+import json
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
@@ -177,6 +179,11 @@ def settings_as_json(value: Any) -> Any:
                 named[each.name] = settings_as_json(setting)
         return named
     raise BadInput(f"a setting must be a number, a string, or a dataclass of such, not {value!r}")
+
+
+def settings_digest(value: Any) -> str:
+    """SHA-256 of settings, after which what is drawn and measured is named; runs are by their `digest`."""
+    return hashlib.sha256(json.dumps(settings_as_json(value), sort_keys=True).encode()).hexdigest()
 
 
 @cache

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from isoloss.errors import Damaged
-from isoloss.files import write_atomically
+from isoloss.files import file_digest, write_atomically
 
 SEAL = "sha256"
 """The key under which an object keeps its digest."""
@@ -56,6 +56,12 @@ def read_sealed(path: Path, name: str) -> Any:
 def sealed(content: dict[str, Any], name: str) -> dict[str, Any]:
     """The object with `sha256`, the digest of `name` and everything else."""
     return {**content, SEAL: _digest(content, name)}
+
+
+def digests_in(folder: Path) -> dict[str, str]:
+    """`file_digest` of each file in a folder, at any depth, by its path there: for an index of them."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
 
 
 def damaged(path: Path) -> Damaged:

@@ -6,7 +6,7 @@ No file is ever unpickled: reading one runs no code, wherever it comes from.
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
@@ -27,8 +27,6 @@ Tensors = dict[str, Tensor]
 Drawn = TypeVar("Drawn")
 
 METADATA = "isoloss"
-DRAWN_FOLDER = "measured-on"
-"""Within a folder of results: the data that all models of a quantity are measured on."""
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], name: str) -> None:
@@ -132,25 +130,6 @@ def drawn_of(kind: type[Drawn], tensors: Mapping[str, Tensor]) -> Drawn:
         of_nested = {path.removeprefix(below): tensors[path] for path in tensors if path.startswith(below)}
         values[name] = tensors[name] if nested is None else drawn_of(nested, of_nested)
     return kind(**values)
-
-
-def drawn_once(
-    output: Path, name: str, kind: type[Drawn], draw: Callable[[], Drawn], tell: Callable[[str], None]
-) -> Drawn:
-    """The data of that name in `output`, of the type `kind`; what `draw` returns, stored at the first call.
-
-    If the file is damaged or in another format, the data are drawn again, without loss, and `tell` is
-    notified. Raises IsolossError if it cannot be written.
-    """
-    path = output / DRAWN_FOLDER / f"{name}.safetensors"
-    if path.exists():
-        try:
-            return drawn_of(kind, read_tensors(path, name))
-        except BadInput:
-            tell(f"{path} was damaged or of another format; it has been drawn again, to the same numbers")
-    found = draw()
-    write_tensors(path, tensors_of(found), name)
-    return found
 
 
 def _tensors_digest(tensors: Mapping[str, Tensor], name: str) -> str:

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 import isoloss
-from isoloss.errors import BadInput, Damaged, IsolossError, is_failure
+from isoloss.errors import BadInput, Damaged, told_by
 from isoloss.files import alone_in, complete_folder, remove_unfinished, write_atomically
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import PLAN_FILE, SPECIFICATION_FILE
@@ -242,19 +242,10 @@ def _read(content: bytes, progress: Progress) -> tuple[pl.DataFrame, list[RunNam
     return frame, names_from_json(names)
 
 
-@contextmanager
-def _naming(file: Path) -> Iterator[None]:
+def _naming(file: Path) -> AbstractContextManager[None]:
     """Turn whatever is raised by content that `pack_records` does not write into Damaged."""
-    try:
-        yield
-    except IsolossError:
-        raise
-    except BaseException as error:
-        if not is_failure(error):
-            raise
-        raise Damaged(
-            f"{file} is damaged, or no file of records that this version of isoloss packed; pack it again"
-        ) from error
+    said = f"{file} is damaged, or no file of records that this version of isoloss packed; pack it again"
+    return told_by(lambda _: Damaged(said))
 
 
 def _digest(frame: pl.DataFrame, progress: Progress) -> str:
