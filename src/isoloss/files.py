@@ -1,5 +1,6 @@
 """Files that are complete or absent (temporary name, fsync, rename), and folders locked by one process."""
 
+import errno
 import fcntl
 import glob
 import hashlib
@@ -179,10 +180,22 @@ def is_temporary(name: str) -> bool:
     return re.fullmatch(TEMPORARY, name) is not None
 
 
+def file_content(path: Path) -> bytes:
+    """A file's content. Raises OSError if it cannot be read, and for a device or pipe, which may not end."""
+    _refuse_irregular(path)
+    return path.read_bytes()
+
+
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file's content. Raises OSError if it cannot be read."""
+    """SHA-256 of a file's content. Raises OSError as `file_content` does."""
+    _refuse_irregular(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _refuse_irregular(path: Path) -> None:
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(errno.EINVAL, "it is a device or a pipe", str(path))
 
 
 def sync(path: Path) -> None:
@@ -208,6 +221,10 @@ def writable(folder: Path) -> Iterator[None]:
     except (OSError, SafetensorError) as error:
         if isinstance(error, (FileExistsError, NotADirectoryError)):
             refuse_file_as_folder(folder)
+        if isinstance(error, IsADirectoryError):
+            raise IsolossError(
+                f"{error.filename2 or error.filename} is a folder, where a file is needed; remove it"
+            ) from error
         raise IsolossError(
             f"cannot write in {folder}: {getattr(error, 'strerror', None) or error}; "
             "free some space, mend the permissions, or name another folder"

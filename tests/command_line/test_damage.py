@@ -4,6 +4,7 @@ Damage is named on stderr with exit code 1, whoever reads the file, and what is 
 """
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -194,6 +195,58 @@ def test_a_lost_specification_is_named_and_written_anew(folder: Folder, capsys: 
 
 
 @pytest.mark.usefixtures("_no_site")
+def test_a_lost_plan_is_named_and_written_anew(folder: Folder, capsys: Capture) -> None:
+    lost = folder.runs[0] / "plan.json"
+    before = lost.read_bytes()
+    lost.unlink()
+    packing = ("records", "pack", folder.results, folder.results / "packed.parquet")
+    assert (
+        f"{lost.parent.name[:8]} has no plan.json; reproduce it to have it written"
+        in run(capsys, *packing)[1]
+    )
+    code, _, err = run(capsys, *SMOKE, "--output", folder.results)
+    assert (code, lost.read_bytes()) == (0, before)
+    assert f"{lost} is missing; it is written anew" in err
+
+
+def test_a_run_without_a_checkpoint_that_was_measured_is_complete(folder: Folder, capsys: Capture) -> None:
+    packing = ("records", "pack", folder.results, folder.results / "packed.parquet")
+    before = run(capsys, *packing)
+    shutil.rmtree(folder.runs[0] / "steps/000010")
+    assert run(capsys, *packing) == before
+    listed = json.loads(run(capsys, "runs", folder.results, "--json")[1])["runs"]
+    assert {each["state"] for each in listed} == {"complete"}
+    assert run(capsys, "show", folder.runs[0].name, "--results", folder.results)[0] == 0
+
+
+@pytest.mark.parametrize("place", ["plan.json", "measured", "steps/000020/model.safetensors"])
+def test_a_pipe_in_place_of_a_file_is_damage_and_not_waited_for(
+    place: str, folder: Folder, capsys: Capture
+) -> None:
+    file = folder.measured() if place == "measured" else folder.runs[0] / place
+    file.unlink()
+    os.mkfifo(file)
+    code, _, err = run(capsys, "show", folder.runs[0].name, "--results", folder.results)
+    assert code == 1
+    assert file.name in err
+    assert "device or a pipe" in err
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{"])
+def test_a_configuration_of_a_checkpoint_of_ours_is_damaged_and_not_another(
+    content: bytes | None, folder: Folder, capsys: Capture
+) -> None:
+    model = folder.runs[0] / "steps/000040"
+    (model / "config.json").unlink()
+    if content is not None:
+        (model / "config.json").write_bytes(content)
+    for arguments in MODELS[:3]:
+        code, out, err = run(capsys, *arguments(model, model))
+        assert (code, out) == (1, "")
+        assert f"{model} is damaged: config.json" in err
+
+
+@pytest.mark.usefixtures("_no_site")
 def test_a_record_and_its_checkpoint_both_damaged_are_no_success(folder: Folder, capsys: Capture) -> None:
     flip(folder.measured("000010"))
     flip(folder.runs[0] / "steps/000010/model.safetensors")
@@ -214,6 +267,10 @@ def test_a_checkpoint_that_is_not_needed_is_named_too(folder: Folder, capsys: Ca
     code, _, err = run(capsys, *SMOKE, "--output", folder.results)
     assert code == 1
     assert "checkpoint.json is that of step 20; what was measured of the checkpoint is used" in err
+    last = folder.runs[0] / "steps/000040"
+    assert f"made again; to have it again, delete {last} and the steps after it, and reproduce it" in err
+    shutil.rmtree(last)
+    assert run(capsys, *SMOKE, "--output", folder.results)[0] == 0
 
 
 @pytest.mark.thorough

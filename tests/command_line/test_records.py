@@ -36,7 +36,7 @@ def test_what_is_packed_and_what_is_not_is_said_and_unpacked_runs_are_listed(
         f"{file}: 2 records of 1 finished runs",
         "left out: checkpoints, references, and the data of language pages; all of these can be recomputed",
         "left out: per-sentence values of 2 records (none stored, or more than 512)",
-        "left out: 1 runs with incomplete records (bbbbbbbb)",
+        "left out: 1 runs (bbbbbbbb is unfinished: trained to step 10 of 40)",
     ]
     for said in ("1 runs, records only", "1 runs were already there"):
         assert said in answer(capsys, "records", "unpack", file, other)[1]

@@ -50,7 +50,8 @@ def test_a_damaged_model_of_a_kept_run_is_not_returned(
     run = lab.train(language, 16, **settings)
     first = tmp_path / "kept" / "steps" / f"{run[0].step:06d}"
     damage(first / "model.safetensors")
-    with pytest.raises(Damaged, match=f"the checkpoint {first} is damaged: {says}.* run again to have it"):
+    again = f"to have it again, delete {first} and the steps after it, and run again"
+    with pytest.raises(Damaged, match=f"the checkpoint {first} is damaged: {says}.*; {again}"):
         lab.train(language, 16, **settings)
 
 

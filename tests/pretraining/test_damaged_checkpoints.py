@@ -60,7 +60,14 @@ def another_loss(record: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("name", "harm", "said"),
     [
-        *((RECORD, lambda _, new=new: new, rf"{RECORD} .*; delete the run's folder") for new in NO_RECORDS),
+        *(
+            (
+                RECORD,
+                lambda _, new=new: new,
+                rf"{RECORD} .*; to have it again, delete .*000005 and the steps after it",
+            )
+            for new in NO_RECORDS
+        ),
         (RECORD, another_loss, f"{RECORD} cannot be read, or is not what was written"),
         *((STATE_DIGEST, lambda _, new=new: new, "sha256 cannot be read") for new in (None, b"", b"\xff")),
         (STATE_DIGEST, another_digit, f"{STATE_DIGEST} is not what was written"),

@@ -36,6 +36,7 @@ def packed_runs(folder: Path) -> Packed:
     carry_out_experiments([experiment(measured(1, log), measured(2, log), measured(3, log))], output, in_turn)
     shutil.rmtree(measured(3, log).folder(output) / "measured" / "000002")
     told = pack_records(output, file)
-    assert (told.runs, told.left_out) == (2, (measured(3, log).digest[:16],))
+    assert told.runs == 2
+    assert told.left_out == {measured(3, log).digest[:16]: "is unfinished: 2 measurements are missing"}
     assert told.records == len(pl.read_parquet(file))
     return Packed(output, file, log)

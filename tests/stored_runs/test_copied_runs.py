@@ -55,7 +55,7 @@ def test_no_record_of_a_run_in_two_folders_is_lost(first: bool, packed: Packed, 
     if not first:
         here.parents[1].rename(tmp_path / "c")
     told = pack_records(tmp_path, tmp_path / "both.parquet")
-    assert (told.runs, told.left_out) == (1, ())
+    assert (told.runs, told.left_out) == (1, {})
     unpack_records(tmp_path / "both.parquet", tmp_path / "unpacked")
     whole = pl.read_parquet(packed.file).filter(run=here.name)
     both = pl.read_parquet(tmp_path / "both.parquet")
@@ -101,4 +101,4 @@ def test_a_copy_that_is_unfinished_is_named_among_what_is_left_out(packed: Packe
     _, there = copies_measured_apart(packed, tmp_path)
     shutil.rmtree(there / "measured" / "000002")
     told = pack_records(tmp_path, tmp_path / "both.parquet")
-    assert (told.runs, told.left_out) == (1, (there.name,))
+    assert (told.runs, list(told.left_out)) == (1, [there.name])

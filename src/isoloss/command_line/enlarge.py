@@ -11,6 +11,7 @@ from rich.table import Table
 from isoloss.command_line.options import refuse_below
 from isoloss.command_line.terminal import progress_display, starting, table_console
 from isoloss.errors import BadInput
+from isoloss.results.checkpoint import refuse_damaged
 
 if TYPE_CHECKING:
     from isoloss.models.enlarged_checkpoint import EnlargedCheckpoint
@@ -65,6 +66,7 @@ def enlarge(options: EnlargeOptions) -> None:
 
 def _check_without_torch(options: EnlargeOptions) -> None:
     """Refuse what can be refused before torch is imported, which takes seconds."""
+    refuse_damaged(options.checkpoint, "config.json")
     if not (options.checkpoint / "config.json").is_file():
         raise BadInput(
             f"{options.checkpoint} holds no model: it has no config.json; name a checkpoint's folder"

@@ -75,8 +75,8 @@ def _pack(options: PackOptions) -> int:
             f"{options.most_values})"
         )
     if packed.left_out:
-        some = ", ".join(name[:8] for name in packed.left_out[:5])
-        print(f"left out: {len(packed.left_out):,} runs with incomplete records ({some})")
+        some = ", ".join(f"{name[:8]} {why}" for name, why in list(packed.left_out.items())[:5])
+        print(f"left out: {len(packed.left_out):,} runs ({some})")
     for damage in packed.damage:
         print(damage, file=sys.stderr)
     return 1 if packed.damage else 0

@@ -32,6 +32,7 @@ from isoloss.files import only_process_in
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import Progress
 from isoloss.report.site import Site, write_whole_site
+from isoloss.results.checkpoint import checkpoint_folders, to_have_again
 from isoloss.stored_runs.run_names import damaged_names
 
 
@@ -130,9 +131,14 @@ def _not_mended(chosen: Choice, folder: Path, failed: Set[str]) -> Iterator[Noti
     names = job_names(chosen.experiments, shared(chosen.runs))
     for run in shared(chosen.runs):
         if names[run.digest] not in failed:
+            steps = checkpoint_folders(run.folder(folder))
             for sentence in damaged_files(run, folder):
-                damage, again = sentence.partition(";")[0], f"delete {run.folder(folder)} and reproduce it"
-                yield Notice(names[run.digest], f"{damage}, and was not made again; to have it, {again}")
+                damage = sentence.partition(";")[0]
+                of_step = (to_have_again(step) for step in steps if sentence.startswith(f"{step}/"))
+                again = next(of_step, f"to have it, delete {run.folder(folder)}")
+                yield Notice(
+                    names[run.digest], f"{damage}, and was not made again; {again}, and reproduce it"
+                )
             if not is_complete(run, folder):
                 yield Notice(
                     names[run.digest],

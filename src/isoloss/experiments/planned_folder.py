@@ -162,6 +162,8 @@ def damaged_files(run: PlannedRun, output: Path) -> list[str]:
             consequence = "put the run's own back, or delete its folder and reproduce it again"
         if _is_looked_at(name, run, output):
             found.append(f"{run.folder(output) / name} {what}; {consequence}")
+    if _has_last_checkpoint(run, output) and not (plan := run.folder(output) / PLAN_FILE).exists():
+        found.append(f"{plan} is missing; it is written anew, which costs nothing")
     for wanted in _planned(run):
         if damage := wanted.store(output).damage(wanted.name):
             stored = (run.folder(output) / STEPS_FOLDER / f"{wanted.step:06d}").is_dir()
@@ -195,6 +197,8 @@ def is_unpacked(folder: Path) -> bool:
 def _is_described(run: PlannedRun, output: Path) -> bool:
     """Whether the small files that describe the run are intact, apart from those of its checkpoints."""
     damage = read_run_folder(run.folder(output)).damage
+    if not (run.folder(output) / PLAN_FILE).is_file():
+        return False
     return not any(_is_looked_at(name, run, output) for name in damage if not name.startswith(STEPS_FOLDER))
 
 

@@ -19,7 +19,7 @@ from huggingface_hub import constants
 
 from isoloss.errors import BadInput
 from isoloss.files import read_text
-from isoloss.results.checkpoint import ADAPTER_FILE
+from isoloss.results.checkpoint import ADAPTER_FILE, refuse_damaged
 
 SECONDS_FOR_THE_HUB = 5.0
 MOST_LAYERS = 10_000
@@ -109,6 +109,7 @@ def hub_is_reachable() -> bool:
 
 def _refuse_without_model(folder: Path) -> None:
     """Raise BadInput for a folder with neither a model, nor weights in one file, nor an adapter."""
+    refuse_damaged(folder, "config.json")
     if (folder / "config.json").is_file():
         read_configuration(folder)
         return

@@ -62,7 +62,12 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     try:
         return _verified(folder)
     except Damaged as error:
-        raise Damaged(f"{error}; delete the run's folder and run again to have it back") from error
+        raise Damaged(f"{error}; {to_have_again(folder)}, and run again") from error
+
+
+def to_have_again(folder: Path) -> str:
+    """What to delete of a run, so that it trains to that checkpoint again."""
+    return f"to have it again, delete {folder} and the steps after it"
 
 
 def seeds_of(record: dict[str, Any]) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from isoloss.errors import BadInput, Damaged
-from isoloss.files import file_digest, write_atomically
+from isoloss.files import file_content, file_digest, write_atomically
 from isoloss.results.store import SEAL, json_digest
 
 Setting = str | int | float | bool | None
@@ -94,7 +94,7 @@ def _verified(path: Path, name: str) -> tuple[list[Record], bool]:
     if not path.exists():
         return [], False
     try:
-        content = path.read_bytes()
+        content = file_content(path)
     except OSError as error:
         raise Damaged(f"{path} cannot be read ({error.strerror}); delete it to measure again") from error
     lines = content.removesuffix(b"\n").split(b"\n") if content else []

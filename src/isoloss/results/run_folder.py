@@ -9,6 +9,7 @@ from typing import Any
 from isoloss.errors import Damaged
 from isoloss.files import file_digest
 from isoloss.results.checkpoint import (
+    MEASURED_FOLDER,
     PLAN_FILE,
     RECORD_FILE,
     SPECIFICATION_FILE,
@@ -83,7 +84,8 @@ def read_run_folder(folder: Path) -> RunFolder:
         if step in misplaced:
             damage[f"{STEPS_FOLDER}/{path.name}/{RECORD_FILE}"] = OF_ANOTHER_RUN
             found[step] = {}
-    return RunFolder(folder, specification, plan, dict(sorted((finished | found).items())), damage)
+    known = (_measured(folder) if found else {}) | finished | found
+    return RunFolder(folder, specification, plan, dict(sorted(known.items())), damage)
 
 
 def write_finished(folder: Path, checkpoints: list[Json], run: str) -> None:
@@ -109,6 +111,12 @@ def _finished(folder: Path, run: str, damage: dict[str, str]) -> list[Json]:
     except (Damaged, KeyError, TypeError, AttributeError):
         damage[FINISHED_FILE] = "is not what was written: which checkpoints the run has had is not known"
         return []
+
+
+def _measured(folder: Path) -> dict[int, Json]:
+    """The steps that have been measured, of which a checkpoint may have been deleted since."""
+    steps = [int(path.name) for path in (folder / MEASURED_FOLDER).glob("*") if path.name.isdecimal()]
+    return {step: {"step": step} for step in steps}
 
 
 def _checkpoint(folder: Path, path: Path, damage: dict[str, str]) -> Json:

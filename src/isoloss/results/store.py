@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from isoloss.errors import Damaged
-from isoloss.files import file_digest, write_atomically
+from isoloss.files import file_content, file_digest, write_atomically
 
 SEAL = "sha256"
 """The key under which an object keeps its digest."""
@@ -44,7 +44,7 @@ def read_sealed(path: Path, name: str) -> Any:
     Raises Damaged if the file is missing or anything else.
     """
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(file_content(path))
         whole = isinstance(content, dict) and content.pop(SEAL, None) == _digest(content, name)
     except (OSError, ValueError, RecursionError) as error:
         raise damaged(path) from error

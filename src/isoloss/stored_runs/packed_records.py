@@ -17,14 +17,14 @@ import isoloss
 from isoloss.errors import BadInput, Damaged, told_by
 from isoloss.files import alone_in, complete_folder, remove_unfinished, write_atomically
 from isoloss.progress import Progress, silent
-from isoloss.results.checkpoint import PLAN_FILE, SPECIFICATION_FILE
+from isoloss.results.checkpoint import PLAN_FILE, SPECIFICATION_FILE, checkpoint_folders
 from isoloss.results.measurement_store import measurements_at
 from isoloss.results.record import Record, value_name
 from isoloss.results.run_folder import Json, known_checkpoints, write_finished
 from isoloss.results.store import json_digest, sealed_text
 from isoloss.stored_runs.copied_run import CopiedRun, copied_runs
 from isoloss.stored_runs.run_names import RunNames, damaged_names, names_as_json, names_from_json
-from isoloss.stored_runs.stored_run import results_of, runs_in, stored_run
+from isoloss.stored_runs.stored_run import StoredRun, results_of, runs_in, stored_run
 
 FORMAT = "1"
 METADATA, NAMES = "isoloss", "experiments"
@@ -60,14 +60,13 @@ Row = dict[str, Any]
 class Packed:
     """The result of `pack_records`: runs and records, and what it left out.
 
-    `left_out` names the runs that are unfinished, damaged, or without a record; `damage` has a sentence for
-    each damaged file. `without_values` counts the records without per-sentence values in it, since there
-    were none or too many.
+    `left_out` says of each run that is left out why; `damage` has a sentence for each damaged file.
+    `without_values` counts the records without per-sentence values in it, since there were none or too many.
     """
 
     runs: int
     records: int
-    left_out: tuple[str, ...]
+    left_out: dict[str, str]
     damage: tuple[str, ...]
     without_values: int
 
@@ -110,10 +109,16 @@ def pack_records(
     return Packed(
         len(packed),
         len(rows),
-        tuple(run.name for run in every if run.folder not in whole),
+        {run.name: _why_left_out(run) for run in every if run.folder not in whole},
         (*damage, *damaged_names(outputs)),
         sum(row["sentence_values"] is None for row in rows),
     )
+
+
+def _why_left_out(run: StoredRun) -> str:
+    if run.state != "complete":
+        return f"is {run.state_in_words}"
+    return "has no records" if run.plan else f"has no {PLAN_FILE}; reproduce it to have it written"
 
 
 def _file_of(rows: list[Row], names: Json, progress: Progress) -> bytes:
@@ -158,12 +163,15 @@ def unpack_records(file: Path, results: Path, progress: Progress = silent) -> Un
             progress("unpacking runs", done, len(runs))
         for each in names:
             each.add_to(results)
-    damage = [
-        f"{each}; for what was packed, delete {run} and unpack again"
-        for run in there
-        for each in _damage(run)
-    ]
+    damage = [f"{each}; {_advice(run)}" for run in there for each in _damage(run)]
     return Unpacked(tuple(made), tuple(each.name for each in there), (*damage, *damaged_names([results])))
+
+
+def _advice(folder: Path) -> str:
+    """What to do about damage to a run that is there: to delete checkpoints would cost their training."""
+    if checkpoint_folders(folder):
+        return "its checkpoints are here, from which `isoloss reproduce` mends what it can"
+    return f"for what was packed, delete {folder} and unpack again"
 
 
 def _damage(folder: Path) -> tuple[str, ...]:
