@@ -1,9 +1,9 @@
 """Beyond the paper: the next word instead of a masked one, on the same sentences at the same size."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
@@ -16,8 +16,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import later_is_better, later_is_flatter
 from isoloss.experiments.shared.language_runs import rounds_at
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, Among
-from isoloss.experiments.statistics.same_loss import percentage_points
-from isoloss.experiments.statistics.seed_bootstrap import once_per_frames
+from isoloss.experiments.statistics.same_loss import mean_over_pairs, percentage_points
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.quantity import Quantity
 from isoloss.models.transformers import GPT2Transformer
@@ -32,19 +31,12 @@ OURS = "beyond the paper, whose models are all masked"
 
 def masked_advantage(runs: Sequence[pl.DataFrame]) -> float:
     """Mean over seeds of masked minus causal accuracy at the last common step, in percentage points."""
-    masked = {run["seed"][0]: run for run in runs if run["objective"][0] == MASKED}
-    gaps = []
-    for run in runs:
-        if run["objective"][0] == NEXT_WORD and run["seed"][0] in masked:
-            gaps += _at_last_common_step(masked[run["seed"][0]], run)
-    return float(np.mean(gaps)) if gaps else float("nan")
+    return mean_over_pairs(_at_last_common_step, runs, MASKED, NEXT_WORD, label="objective")
 
 
-@once_per_frames
-def _at_last_common_step(masked: pl.DataFrame, causal: pl.DataFrame) -> list[float]:
-    """How much better the first is there, in percentage points; empty without such a step."""
+def _at_last_common_step(masked: pl.DataFrame, causal: pl.DataFrame) -> float:
     both = masked.join(causal, on="step").sort("step").tail(1)
-    return [percentage_points(*row) for row in both.select("accuracy", "accuracy_right").iter_rows()]
+    return percentage_points(*both.select("accuracy", "accuracy_right").row(0)) if len(both) else math.nan
 
 
 CLAIMS = (

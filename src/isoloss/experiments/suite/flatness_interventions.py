@@ -21,7 +21,7 @@ from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR
 from isoloss.experiments.shared.language_runs import ScaleName, at_scales, rounds_at, seeds_at
 from isoloss.experiments.statistics.across_models import PerDoubling
-from isoloss.experiments.statistics.along_runs import in_points
+from isoloss.experiments.statistics.along_runs import in_points, range_in_doublings, relative_range
 from isoloss.measurements.accuracy import Standardised
 from isoloss.measurements.entropy import masked_entropy
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
@@ -79,14 +79,12 @@ class Interventions:
 
 def range_of_losses(runs: Sequence[pl.DataFrame]) -> float:
     """Largest minus smallest of the ways' mean losses, over their mean; nan for fewer than two ways."""
-    means = _means(runs, "loss")
-    return float(np.ptp(means) / means.mean()) if len(means) > 1 else math.nan
+    return relative_range(_means(runs, "loss"))
 
 
 def doublings_apart(runs: Sequence[pl.DataFrame]) -> float:
     """log2 of the sharpest intervention's mean trace over the flattest's; nan for fewer than two."""
-    means = _means(runs, "trace")
-    return float(np.log2(means.max() / means.min())) if len(means) > 1 else math.nan
+    return range_in_doublings(_means(runs, "trace"))
 
 
 def continuations(runs: Sequence[pl.DataFrame], *columns: str) -> pl.DataFrame:

@@ -173,7 +173,7 @@ def _trace_beats(measure: str, words: str, withdrawn: str = "") -> Claim:
         measure=f"partial Spearman of −trace with accuracy minus that of −{words}, both {ALIKE}",
         unit="in rank correlation",
         claimed=above(ASSOCIATION),
-        statistic=Advantage(PartialRanking("trace", given=GIVEN), PartialRanking(measure, given=GIVEN)),
+        statistic=Advantage(PartialRanking("trace", GIVEN), PartialRanking(measure, GIVEN)),
         reason=WHY_ASSOCIATION,
         limit=2.0,
         withdrawn=withdrawn,
@@ -192,7 +192,7 @@ CLAIMS = (
         measure=f"partial Spearman of −trace with accuracy {ALIKE}",
         unit="in rank correlation",
         claimed=above(ASSOCIATION),
-        statistic=PartialRanking("trace", given=GIVEN),
+        statistic=PartialRanking("trace", GIVEN),
         reason=WHY_ASSOCIATION,
         limit=1.0,
     ),
@@ -239,7 +239,7 @@ def rank_correlation_table(runs: Frames, measures: Sequence[str]) -> pl.DataFram
         statistics: dict[str, Statistic] = {
             "Spearman": Ranking(measure),
             "Kendall": Ranking(measure, coefficient=kendall_tau),
-            f"Spearman given {' and '.join(others)}": PartialRanking(measure, given=others),
+            f"Spearman given {' and '.join(others)}": PartialRanking(measure, others),
         }
         for name, statistic in statistics.items():
             found = bootstrap.estimate(statistic)
