@@ -123,10 +123,10 @@ def algorithm_panels(
     names = [axis.column for axis in columns]
     rows = rows_at_same_loss(table, (ADVERSARIAL,), ADAMW, names)
     means = mean_over_runs(rows, ["loss", *names])
-    lookup = table.filter(pl.col("rule") == LOOKUP_TABLE) if "rule" in table.columns else means.clear()
+    lookup = table.filter(pl.col("rule") == LOOKUP_TABLE)
     present = [name for name in ("loss", *names) if name in lookup.columns]
     shown = ["rule", *present, *(f"{name}_error" for name in present)]
-    small = table.filter(pl.col("rule") == SMALL) if "rule" in table.columns else means.clear()
+    small = table.filter(pl.col("rule") == SMALL)
     ends = mean_over_runs(small, ["loss", *names]) if small.height else means.clear()
     summary = pl.concat([means, ends, lookup.select(shown)], how="diagonal_relaxed")
     named = Axis("rule", "pre-training")

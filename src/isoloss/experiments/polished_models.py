@@ -233,9 +233,7 @@ def polished_panel(
     axes: tuple[Axis, ...],
     shows: tuple[str, ...],
 ) -> tuple[Panel, ...]:
-    """What has been measured of `axes` against the trace, and as a table; none before there are any."""
-    if STAGE not in table.columns:
-        return ()
+    """What has been measured of `axes` against the trace, and as a table."""
     rows = polished_rows(table)
     shown = tuple(axis for axis in axes if axis.column in rows.columns)
     charts: tuple[Chart, ...] = (*_against_the_trace(shown), Table((*PLACES, LOG_KL, TRACE, *shown)))
@@ -244,8 +242,6 @@ def polished_panel(
 
 def panels_of_polished(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
     """Those of `polished_models`: the claims' quantities, every other one, and the way to them."""
-    if STAGE not in table.columns:
-        return ()
     rows = polished_rows(table)
     probes, damage = (tuple(axis for axis in of if axis.column in rows.columns) for of in (PROBES, DAMAGE))
     return (

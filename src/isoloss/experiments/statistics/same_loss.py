@@ -209,7 +209,7 @@ def rows_at_same_loss(
     general. Each of `columns` comes with its standard error.
     """
     schema = ROWS | {name: pl.Float64 for column in columns for name in (column, f"{column}_error")}
-    runs = table.filter("complete", pl.col("step").is_not_null()) if "step" in table.columns else table
+    runs = table.filter("complete", pl.col("step").is_not_null())
     frames = runs.partition_by("run", maintain_order=True) if not runs.is_empty() else []
     rows = [
         row

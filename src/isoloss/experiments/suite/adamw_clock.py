@@ -150,8 +150,6 @@ class AdamWClockRuns:
 
 def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     """One curve over AdamW's time, several over SGD's; what descends; and where the clock fails."""
-    if PART not in table.columns:
-        return ()
     means = over_seeds(table, AdamWSchedule).with_columns(
         time_over_batch=pl.col("time") / pl.col("batch_size")
     )

@@ -147,8 +147,6 @@ CLAIMS = (
 
 def intervention_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     """Accuracy over the trace, one dot per start and continuation, for each probe; and all numbers."""
-    if PART not in table.columns:
-        return ()
     rows = table.filter(pl.col(PART) == VARIANT)
     few = [Axis(f"accuracy_{n}", f"accuracy from {n:,} examples", f"accuracy_{n}_error") for n in EXAMPLES]
     standardised = Axis(STANDARDISED, "standardised probe's accuracy", f"{STANDARDISED}_error")

@@ -6,7 +6,7 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import PREMISES, STAGE, EqualKnowledge, per_doubling
+from isoloss.experiments.equal_knowledge import PREMISES, EqualKnowledge, per_doubling
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, TRACE, trace_bars
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
@@ -146,7 +146,7 @@ def flatness_map(scale: Scale) -> Experiment:
 
 
 def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
-    if STAGE not in table.columns or "accuracy" not in table.columns:
+    if "accuracy" not in table.columns:
         return ()
     rows = polished_rows(table).with_columns(paid=pl.col("language").str.strip_prefix("price "))
     caption = f"One dot per polished model. {trace_bars(scale.sizes)}"
