@@ -12,7 +12,7 @@ from isoloss.errors import BadInput
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_panels import ACCURACY, LOSS, TRACE
-from isoloss.experiments.drift_runs import PART, VARIANT, Branch, branched_runs, plain
+from isoloss.experiments.drift_runs import PART, VARIANT, Branch, Measured, branched_runs, plain
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import GRAMMAR_ENTROPY, LanguagePlan
 from isoloss.experiments.scale import STANDARDISED, Scale
@@ -228,7 +228,8 @@ def flatness_interventions(scale: Scale, settings: Interventions) -> Experiment:
         settings = sharpened_on(scale.grammar.language, settings, scale.name)
     probe = sizes.probe_of(task)
     few = SampleEfficiencyQuantity(task, sizes.probe_test, sizes.probe, sizes.seed, EXAMPLES)
-    quantities = (sizes.loss(), sizes.trace(), probe, sizes.probe_of(task, STANDARDISED, Standardised()), few)
+    standardised = sizes.probe_of(task, STANDARDISED, Standardised())
+    measured = Measured((sizes.loss(), sizes.trace(), probe, standardised, few))
     return Experiment(
         name="flatness-interventions",
         title="Is flatter better where flatness is set at equal loss?",
@@ -246,7 +247,7 @@ def flatness_interventions(scale: Scale, settings: Interventions) -> Experiment:
             "used. The probes are the paper's and one on standardised features; both are also trained on few "
             "examples.",
         ),
-        runs=branched_runs(scale.grammar, (settings.width,), scale.seeds, settings.branches, quantities),
+        runs=branched_runs(scale.grammar, (settings.width,), scale.seeds, settings.branches, measured),
         claims=CLAIMS,
         panels=intervention_panels,
     )
