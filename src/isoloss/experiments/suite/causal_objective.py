@@ -14,7 +14,7 @@ from isoloss.experiments.figures import ACCURACY, KL, TRACE, over_steps
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import later_is_better, later_is_flatter
-from isoloss.experiments.shared.language_runs import rounds_at
+from isoloss.experiments.shared.language_runs import rounds_at, variants_of
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, Among
 from isoloss.experiments.statistics.same_loss import mean_over_pairs, percentage_points
 from isoloss.measurements.exact_loss import ExactLossQuantity
@@ -104,17 +104,12 @@ def causal_objective(scale: Scale) -> Experiment:
 def causal_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
     """One causal run per seed, of the compared size."""
     like = compared_model(scale)
-    return tuple(
-        replace(
-            run,
-            name=f"next-word-seed-{run.seed}",
-            architecture=GPT2Transformer(like.shape, like.dropout, like.attention, like.tokens),
-            objective=NextWordObjective(),
-            saturated_from=scale.compared.saturated_from,
-            labels=(("objective", NEXT_WORD),),
-        )
-        for run in compared_runs(scale, quantities)
-    )
+    changes = {
+        "architecture": GPT2Transformer(like.shape, like.dropout, like.attention, like.tokens),
+        "objective": NextWordObjective(),
+        "saturated_from": scale.compared.saturated_from,
+    }
+    return variants_of(compared_runs(scale, quantities), {NEXT_WORD: changes}, label="objective")
 
 
 def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
