@@ -13,7 +13,7 @@ from isoloss.experiments.statistics.rank_correlation import complete_rows
 from isoloss.experiments.statistics.seed_bootstrap import (
     Frames,
     Statistic,
-    by_seed,
+    by_column,
     once_per_frames,
     statistic_of,
 )
@@ -91,7 +91,7 @@ class MedianOverSeeds:
 
 def _of_each_seed(statistic: Statistic, runs: Frames) -> list[float]:
     """The statistic of each seed's runs, where it is defined."""
-    found = [statistic_of(statistic, *of_seed) for of_seed in by_seed(runs).values()]
+    found = [statistic_of(statistic, *of_seed) for of_seed in by_column(runs, "seed").values()]
     return [value for value in found if math.isfinite(value)]
 
 

@@ -8,7 +8,7 @@ import polars as pl
 from jaxtyping import Float
 from scipy import stats
 
-from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, once_per_frames
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, by_column, once_per_frames
 
 DIGITS = 12
 """Decimals that coefficients are rounded to, so that rounding alone never makes two of them differ."""
@@ -155,11 +155,8 @@ class PartialSlope:
     window: float | None = None
 
     def __call__(self, runs: Frames) -> float:
-        groups: dict[object, list[pl.DataFrame]] = {}
-        for run in runs:
-            groups.setdefault(_group(self.within, run), []).append(run)
         products = np.zeros((3, 3))
-        for group in groups.values():
+        for group in by_column(runs, self.within).values():
             products += self._products(*group)
         given, outcome = products[:2, :2], products[:2, 2]
         # Where one is a line over the other in each group, only rounding tells the two apart.
@@ -180,11 +177,6 @@ class PartialSlope:
         rows -= rows.mean(axis=1, keepdims=True)
         products: Float[np.ndarray, "3 3"] = rows @ rows.T
         return products
-
-
-@once_per_frames
-def _group(within: str, run: pl.DataFrame) -> object:
-    return run[within][0]
 
 
 FEWEST = 4

@@ -48,11 +48,11 @@ def once_per_frames(function: OfFrames) -> OfFrames:
     return cast("OfFrames", cached)
 
 
-def by_seed(runs: Frames) -> dict[object, list[pl.DataFrame]]:
-    """The runs of each seed; those of frames without the column under None."""
+def by_column(runs: Frames, column: str) -> dict[object, list[pl.DataFrame]]:
+    """The runs that have one value in the column, by that value; those without the column under None."""
     found: dict[object, list[pl.DataFrame]] = {}
     for run in runs:
-        found.setdefault(run["seed"][0] if "seed" in run.columns else None, []).append(run)
+        found.setdefault(run[column][0] if column in run.columns else None, []).append(run)
     return found
 
 

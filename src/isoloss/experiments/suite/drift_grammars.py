@@ -59,7 +59,7 @@ def by_grammar(table: pl.DataFrame) -> pl.DataFrame:
         Claim(column, title, "", "", "", claimed, statistic)
         for column, title, claimed, statistic in OF_A_GRAMMAR
     ]
-    return pl.DataFrame([_row(group, claims) for group in by_language(judged_runs(table)).values()])
+    return pl.DataFrame([_row(group, claims) for group in by_language(judged_runs(table))])
 
 
 def _row(of_language: Sequence[pl.DataFrame], claims: Sequence[Claim]) -> dict[str, str | float]:
