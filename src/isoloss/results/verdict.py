@@ -1,5 +1,6 @@
 """Verdicts: whether an interval lies inside the region that a claim allows, and Holm's levels for several."""
 
+import gc
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -117,10 +118,15 @@ def holm_adjusted(p_values: Sequence[float]) -> list[float]:
     >>> holm_adjusted([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    adjusted, largest = [0.0] * len(p_values), 0.0
-    for rank, place in _smallest_first(p_values):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        adjusted[place] = largest
+    from statsmodels.stats.multitest import multipletests  # takes a second, which only judging needs
+
+    if not p_values:
+        return []
+    gc.freeze()  # it collects garbage at every call, which takes a tenth of a second where torch is loaded
+    try:
+        adjusted: list[float] = multipletests(p_values, method="holm")[1].tolist()
+    finally:
+        gc.unfreeze()
     return adjusted
 
 
@@ -138,14 +144,9 @@ def holm_levels(p_values: Sequence[float], level: float) -> list[float]:
     [0.02, 0.03, 0.03]
     """
     levels, tested_at, retained = [level] * len(p_values), level, False
-    for rank, place in _smallest_first(p_values):
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
         if not retained:
             tested_at = level / (len(p_values) - rank)
         levels[place] = tested_at
         retained = retained or p_values[place] > tested_at
     return levels
-
-
-def _smallest_first(p_values: Sequence[float]) -> Iterable[tuple[int, int]]:
-    """Each rank, counted from 0, with its place among them."""
-    return enumerate(sorted(range(len(p_values)), key=p_values.__getitem__))
