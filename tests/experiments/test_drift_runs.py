@@ -57,7 +57,7 @@ def test_three_paces_of_one_width_share_the_figures_models() -> None:
     assert short.schedules == (Schedule(0.1, 32), Schedule(0.2, 64), Schedule(0.4, 128))
     assert len({schedule.learning_rate / schedule.batch_size for schedule in short.schedules}) == 1
     figure = {run.digest for run in after_saturation(scale).runs}
-    runs = every_drift_run(scale, short, Measured(scale.followed, scale.sizes.loss()))
+    runs = every_drift_run(scale, short, Measured(scale.followed))
     assert {run.continues.run.digest for run in runs if run.continues} <= figure
 
 

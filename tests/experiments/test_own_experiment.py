@@ -281,7 +281,7 @@ ALONG_RUNS = "__import__('isoloss.experiments.statistics.along_runs', fromlist=[
     ("statistic", "says"),
     [
         ('MeanAtSameLoss(WITH, WITHOUT, "trase", doublings)', r" .* 'trase' .* did you mean 'trace'"),
-        (f"{ALONG_RUNS}.RangeInDoublings('trase')", r" .* 'trase' .* did you mean 'trace'"),
+        (f"{ALONG_RUNS}.Spread('trase')", r" .* 'trase' .* did you mean 'trace'"),
         ("lambda runs: None", r" .* returns None; let it return a number"),
     ],
 )

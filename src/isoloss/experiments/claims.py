@@ -206,7 +206,7 @@ class Judgement:
 
 
 def judge(
-    claims: Sequence[Claim], runs: Sequence[pl.DataFrame], seed: int = 0, progress: Progress = silent
+    claims: Sequence[Claim], runs: Sequence[pl.DataFrame], progress: Progress = silent
 ) -> list[Judgement]:
     """Judge all `claims` of one figure on its `runs`, one frame per run with its seed in the column `seed`.
 
@@ -231,7 +231,7 @@ def judge(
     >>> str(judged.verdict), round(judged.low, 2), round(judged.high, 2)
     ('supported', -4.05, -3.5)
     """
-    bootstrap = SeedBootstrap.of(runs, seed)
+    bootstrap = SeedBootstrap.of(runs)
     judged = []
     for done, claim in enumerate(claims, 1):
         estimate = bootstrap.estimate(claim.statistic)

@@ -10,7 +10,7 @@ from isoloss.experiments.claims import Claim
 from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.scale import Scale, grammar_runs
 from isoloss.experiments.shared.grammar_and_hmm import Rules
-from isoloss.experiments.shared.language_runs import runs_of_sizes
+from isoloss.experiments.shared.language_runs import runs_of_sizes, variants_of
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,
     Comparison,
@@ -70,28 +70,20 @@ def rule_runs(
     scale: Scale, rules: Rules, quantities: Sequence[Quantity], since: int = 0
 ) -> tuple[PlannedRun, ...]:
     """Each rule with each seed at that size, measured at the checkpoints from step `since` on."""
-    return tuple(
-        replace(run, name=f"{name}-seed-{run.seed}", update_rule=rule, labels=(("rule", name),))
-        for name, rule in rules
-        for run in compared_runs(scale, quantities, since)
-    )
+    variants = {name: {"update_rule": rule} for name, rule in rules}
+    return variants_of(compared_runs(scale, quantities, since), variants)
 
 
 def varied_runs(
     scale: Scale, variants: Mapping[str, Mapping[str, Any]], quantities: Sequence[Quantity]
 ) -> tuple[PlannedRun, ...]:
-    """The compared size with each seed, changed as each of the named `variants` says.
+    """The compared size with each seed, changed as each of the named `variants` says: see `variants_of`.
 
-    A variant changes fields of `PlannedRun`, such as {"batch_size": 9}. Labelled by `rule`, its name, and
-    measured at every checkpoint; claims are judged on those late in training.
+    Labelled by `rule`, and measured at every checkpoint; claims are judged on those late in training.
     """
     measured = measured_at(scale.grammar.checkpoint_steps, *quantities)
     compared = [run for run in grammar_runs(scale, measured) if run.architecture == compared_model(scale)]
-    return tuple(
-        replace(run, name=f"{name.replace(' ', '-')}-seed-{run.seed}", labels=(("rule", name),), **changes)
-        for name, changes in variants.items()
-        for run in compared
-    )
+    return variants_of(compared, variants)
 
 
 def compared_model(scale: Scale) -> PreLayerNormTransformer:
@@ -123,10 +115,10 @@ def algorithm_panels(
     names = [axis.column for axis in columns]
     rows = rows_at_same_loss(table, (ADVERSARIAL,), ADAMW, names)
     means = mean_over_runs(rows, ["loss", *names])
-    lookup = table.filter(pl.col("rule") == LOOKUP_TABLE) if "rule" in table.columns else means.clear()
+    lookup = table.filter(pl.col("rule") == LOOKUP_TABLE)
     present = [name for name in ("loss", *names) if name in lookup.columns]
     shown = ["rule", *present, *(f"{name}_error" for name in present)]
-    small = table.filter(pl.col("rule") == SMALL) if "rule" in table.columns else means.clear()
+    small = table.filter(pl.col("rule") == SMALL)
     ends = mean_over_runs(small, ["loss", *names]) if small.height else means.clear()
     summary = pl.concat([means, ends, lookup.select(shown)], how="diagonal_relaxed")
     named = Axis("rule", "pre-training")

@@ -28,7 +28,13 @@ from isoloss.experiments.drift_statistics import (
 )
 from isoloss.experiments.schedules import RelativeSchedule
 from isoloss.experiments.shared.claims import premise_of_loss
-from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, once_per_frames, statistic_of
+from isoloss.experiments.statistics.seed_bootstrap import (
+    Frames,
+    Statistic,
+    by_column,
+    once_per_frames,
+    statistic_of,
+)
 from isoloss.results.verdict import Region, above, below
 
 HALF, WHOLE = 0.5, 1.0
@@ -104,14 +110,14 @@ def bend(found: StepsToAFall) -> float:
 class OverFalls:
     """The mean of an `exponent` over the models of a seed and over half and whole of their falls.
 
-    Or, `deepening`, by how much more it is of the whole fall than of half of it.
+    Or, `deepening`, by how much more it is of the whole fall than of half of it. It is nan where the
+    schedules do not settle it.
     """
 
     exponent: Exponent
     deepening: bool = False
 
     def __call__(self, runs: Sequence[pl.DataFrame]) -> float:
-        """See the class; nan where the schedules do not settle it."""
         models = by_model(curves(runs, DRIFT, clock=RelativeSchedule))
         values = [value for group in models for value in self._of(group)]
         return float(np.mean(values)) if values else math.nan
@@ -130,16 +136,11 @@ THIRD = "on the grammar where it is third {}"
 
 ONE_CLOCK = 0.25
 """The share of the fall within which the curves of one grammar lie, as for `drift`."""
-CLOCK_REASON = "as in drift; it would be 0.7 here if only ηk mattered, and 1.7 if the batch did not"
 
 
-def by_language(runs: Frames) -> dict[str, list[pl.DataFrame]]:
-    """The runs on each language, by its name in their column `language`; without those that name none."""
-    found: dict[str, list[pl.DataFrame]] = {}
-    for run in runs:
-        if "language" in run.columns:
-            found.setdefault(run["language"][0], []).append(run)
-    return found
+def by_language(runs: Frames) -> list[list[pl.DataFrame]]:
+    """The runs on each language, which their column `language` names; without those that name none."""
+    return [group for name, group in by_column(runs, "language").items() if name is not None]
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ class WorstBut:
 
     def __call__(self, runs: Frames) -> float:
         sign = -1.0 if self.largest else 1.0
-        values = [sign * statistic_of(self.statistic, *group) for group in by_language(runs).values()]
+        values = [sign * statistic_of(self.statistic, *group) for group in by_language(runs)]
         ordered = sorted(-math.inf if math.isnan(value) else value for value in values)
         value = ordered[self.left_out] if len(ordered) > self.left_out else math.nan
         return sign * value if math.isfinite(value) else math.nan
@@ -271,7 +272,7 @@ CLAIMS_OF_GRAMMARS = (
         unit="of the trace's fall apart",
         claimed=below(ONE_CLOCK),
         statistic=_not_above(MEDIAN_DISTANCE),
-        reason=CLOCK_REASON,
+        reason="as in drift; it would be 0.7 here if only ηk mattered, and 1.7 if the batch did not",
         lowest=0.0,
     ),
     _exponent_is_one(

@@ -50,13 +50,11 @@ MEDIAN = OverSeeds(
 
 
 def drift_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
-    """For each model a panel over τ, and one over ηk; nothing if nothing has been measured.
+    """For each model a panel over τ, and one over ηk.
 
     Rates are shares of the stable one, as a `RelativeSchedule` has them, and all is the median over seeds.
     """
-    if table.is_empty() or PART not in table.columns:
-        return ()
-    medians = over_seeds(table.filter(pl.col(PART).is_not_null()), RelativeSchedule, MEDIAN)
+    medians = over_seeds(table, RelativeSchedule, MEDIAN)
     return tuple(
         panel
         for rows in medians.partition_by(MODEL, maintain_order=True)
@@ -65,8 +63,8 @@ def drift_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
 
 
 def leaving_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
-    """Which runs have left their minimum, by schedule; nothing if nothing has been measured."""
-    if table.is_empty() or not {PART, "loss", "trace"} <= {*table.columns}:
+    """Which runs have left their minimum, by schedule; nothing until loss and trace have been measured."""
+    if not {"loss", "trace"} <= {*table.columns}:
         return ()
     rows = leaving(table)
     if rows.is_empty():

@@ -6,12 +6,11 @@ from typing import Any
 
 from isoloss.errors import BadInput
 from isoloss.experiments.languages import LanguagePlan
-from isoloss.experiments.planned_run import Labels, MeasuredAt, PlannedRun, continued
+from isoloss.experiments.planned_run import Labels, MeasuredAt, PlannedRun, continued, measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import RATE, Clock, checkpoint_steps, mean_step
 from isoloss.experiments.shared.language_runs import AnyRuns, runs_of_sizes, width_of
 from isoloss.measurements.derived_traces import TraceDescentQuantity
-from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.quantity import Quantity
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.update_rule import UpdateRuleSettings
@@ -38,7 +37,7 @@ def starts(
     if len(chosen) < len(widths):
         known = ", ".join(str(width_of(model)) for model in runs.architectures)
         raise BadInput(f"the drift starts from models of widths {tuple(widths)}, and there are {known}")
-    measured = tuple(MeasuredAt(quantity, (runs.steps,)) for quantity in quantities)
+    measured = measured_at((runs.steps,), *quantities)
     return runs_of_sizes(replace(runs, architectures=chosen), seeds, measured)
 
 
@@ -93,26 +92,46 @@ class Branch:
         )
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What is measured `everywhere`, at the starts and at every checkpoint, and what less often.
+
+    All of averaged weights, but for `raw`, which are of the rule's own at every checkpoint of a branch.
+    """
+
+    everywhere: tuple[Quantity, ...]
+    raw: tuple[Quantity, ...] = ()
+    at_the_ends: tuple[Quantity, ...] = ()
+    at_the_starts: tuple[Quantity, ...] = ()
+
+    @property
+    def at_a_start(self) -> tuple[Quantity, ...]:
+        """All but what is of raw weights."""
+        return (*self.everywhere, *self.at_the_ends, *self.at_the_starts)
+
+    def along(self, steps: tuple[int, ...]) -> tuple[MeasuredAt, ...]:
+        """What is measured along a branch with checkpoints at these steps."""
+        return (
+            *measured_at(steps, *self.everywhere),
+            *measured_at(steps[-1:], *self.at_the_ends),
+            *(MeasuredAt(quantity, steps, weights="raw") for quantity in self.raw),
+        )
+
+
 def branched_runs(
     runs: AnyRuns,
     widths: Sequence[int],
     seeds: Sequence[int],
     branches: Sequence[Branch],
-    quantities: Sequence[Quantity],
-    raw: Sequence[Quantity] = (),
+    measured: Measured,
     language: str = HEADLINE,
 ) -> tuple[PlannedRun, ...]:
-    """The starts and every continuation of each, on one language, with all `quantities` at every checkpoint.
+    """The starts, which are the last checkpoints of `runs`, and every branch of each, on one language.
 
-    Those in `raw` are of the rule's weights, not averaged. Raises BadInput as `starts`.
+    Raises BadInput if no model has one of the widths.
     """
-    origins = starts(runs, widths, seeds, quantities)
-
-    def measured(branch: Branch) -> tuple[MeasuredAt, ...]:
-        averaged = (MeasuredAt(quantity, branch.steps) for quantity in quantities)
-        return (*averaged, *(MeasuredAt(quantity, branch.steps, weights="raw") for quantity in raw))
-
-    on = [branch.run(origin, measured(branch)) for origin in origins for branch in branches]
+    origins = starts(runs, widths, seeds, measured.at_a_start)
+    on = [branch.run(origin, measured.along(branch.steps)) for origin in origins for branch in branches]
     return tuple(of_language(run, language) for run in (*map(as_start, origins), *on))
 
 
@@ -186,72 +205,46 @@ class DriftRuns:
         """The steps of the control's checkpoints, which are its twin's first."""
         return self.steps(self.schedules[0])[: self.control_checkpoints]
 
-
-@dataclass(frozen=True)
-class Measured:
-    """What is measured `everywhere`, at the starts and at every checkpoint, and what less often.
-
-    All of averaged weights, but for `raw_loss`, which is of SGD's own at every checkpoint.
-    """
-
-    everywhere: tuple[Quantity, ...]
-    raw_loss: ExactLossQuantity
-    at_the_ends: tuple[Quantity, ...] = ()
-    at_the_starts: tuple[Quantity, ...] = ()
-
-
-def drift_runs(
-    drift: DriftRuns, runs: AnyRuns, seeds: Sequence[int], measured: Measured
-) -> tuple[PlannedRun, ...]:
-    """The starts, which are the last checkpoints of `runs`, and SGD from each at every schedule.
-
-    Raises BadInput if no model has one of the widths.
-    """
-    at_a_start = (*measured.everywhere, *measured.at_the_ends, *measured.at_the_starts)
-    origins = starts(runs, drift.widths, seeds, at_a_start)
-    branches = (
-        *(plain(schedule, drift.steps(schedule)) for schedule in drift.schedules),
-        _control(drift.control, drift.control_steps),
-    )
-    descents = tuple(
-        branch.run(
-            origin,
-            (
-                *(MeasuredAt(quantity, branch.steps) for quantity in measured.everywhere),
-                *(MeasuredAt(quantity, branch.steps[-1:]) for quantity in measured.at_the_ends),
-                MeasuredAt(measured.raw_loss, branch.steps, weights="raw"),
-                *_predicted(drift, origin, branch, measured.raw_loss.seed),
-            ),
+    @property
+    def branches(self) -> tuple[Branch, ...]:
+        """SGD at every schedule, and the control."""
+        control = replace(
+            plain(self.control, self.control_steps), part=CONTROL, variant=f"control, {self.control}"
         )
-        for origin in origins
-        for branch in branches
-    )
-    return (*map(as_start, origins), *descents)
-
-
-def _control(schedule: Clock, steps: tuple[int, ...]) -> Branch:
-    return replace(plain(schedule, steps), part=CONTROL, variant=f"control, {schedule}")
-
-
-def _predicted(drift: DriftRuns, origin: PlannedRun, branch: Branch, seed: int) -> tuple[MeasuredAt, ...]:
-    schedule = drift.schedules[0]
-    first = branch.schedule == schedule and dict(origin.labels)["width"] == drift.widths[0]
-    if not first or not drift.rate_sentences:
-        return ()
-    step = drift.steps(schedule)[1]
-    distance = mean_step(step, schedule.horizon)
-    return (MeasuredAt(TraceDescentQuantity(drift.rate_sentences, distance, seed, RATE), (step,)),)
+        return (*(plain(schedule, self.steps(schedule)) for schedule in self.schedules), control)
 
 
 def every_drift_run(scale: Scale, settings: DriftRuns, measured: Measured) -> tuple[PlannedRun, ...]:
-    """The runs on the scale's grammar and on the settings' other languages; see `drift_runs`."""
+    """The runs on the scale's grammar and on the settings' other languages.
+
+    Raises BadInput if no model has one of the widths.
+    """
     short = settings.in_short
     parts = (
         (HEADLINE, scale.grammar.language, settings),
         *((language, plan, short) for language, plan in settings.other_languages),
     )
     return tuple(
-        of_language(run, language)
+        _with_prediction(run, settings, scale.sizes.loss().seed)
         for language, plan, drift in parts
-        for run in drift_runs(drift, replace(scale.grammar, language=plan), scale.seeds, measured)
+        for run in branched_runs(
+            replace(scale.grammar, language=plan),
+            drift.widths,
+            scale.seeds,
+            drift.branches,
+            measured,
+            language,
+        )
     )
+
+
+def _with_prediction(run: PlannedRun, drift: DriftRuns, seed: int) -> PlannedRun:
+    """The run with the predicted fall of the trace, where it is one of which that is measured."""
+    schedule, labels = drift.schedules[0], dict(run.labels)
+    told = labels["language"], labels["width"], labels["pace"]
+    if not drift.rate_sentences or told != (HEADLINE, drift.widths[0], str(schedule)):
+        return run
+    step = drift.steps(schedule)[1]
+    distance = mean_step(step, schedule.horizon)
+    predicted = TraceDescentQuantity(drift.rate_sentences, distance, seed, RATE)
+    return replace(run, measured=(*run.measured, MeasuredAt(predicted, (step,))))

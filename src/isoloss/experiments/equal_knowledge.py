@@ -15,6 +15,7 @@ import polars as pl
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_run import PlannedRun, continued, measured_at
+from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.language_runs import sizes_in_turn
@@ -172,16 +173,15 @@ class EqualKnowledge:
     in_turn: bool = False
     polished_branches: tuple[str, ...] = (FLATTENED, CONTROL, SHARPENED)
 
-    def runs(
-        self, seeds: Sequence[int], followed: Sequence[Quantity], downstream: Sequence[Quantity]
-    ) -> tuple[PlannedRun, ...]:
+    def runs(self, scale: Scale, downstream: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
         """For each start its branches, and those of them that are to be polished.
 
-        All have `followed` measured at their ends, and the polished ones `downstream` too.
+        All have loss and trace measured at their ends, and the polished ones `downstream` too.
         """
+        followed: tuple[Quantity, ...] = (scale.sizes.loss(self.predicted), scale.sizes.trace())
         found: list[PlannedRun] = []
-        sizes = self.architectures
-        for architecture, seed in sizes_in_turn(sizes, seeds) if self.in_turn else product(sizes, seeds):
+        sizes, every = self.architectures, sizes_in_turn if self.in_turn else product
+        for architecture, seed in every(sizes, scale.seeds):
             start = self._start(architecture, seed, followed)
             branches = self._branches(start, followed)
             ends = (*followed, *downstream)

@@ -99,8 +99,8 @@ class Experiment:
     """Everything that a figure or table depends on, and how its table of numbers becomes panels.
 
     `text` says what the paper shows and what is done here, one string per paragraph. `panels` receives the
-    experiment's table (see `experiment_table`), which may lack rows and, if nothing has been measured,
-    columns. `pilot_seeds` were used to choose the scale and must not be among the runs' seeds.
+    experiment's table (see `experiment_table`), which has rows, but may lack some, and columns that have not
+    been measured yet. `pilot_seeds` were used to choose the scale and must not be among the runs' seeds.
     `paper_numbers` are those given in the paper's text. `registered` is the commit that fixed the claims.
     The pictures of experiments with a `gallery` are the first that a site shows, in that order. `title` is
     the part of `question` that `panels` and `claims` answer.

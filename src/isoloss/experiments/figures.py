@@ -205,9 +205,7 @@ class ShownTask:
         return ((PANEL, self.key),)
 
     def rows(self, table: pl.DataFrame) -> pl.DataFrame:
-        """The panel's checkpoints; none if nothing of the experiment has been measured."""
-        if table.is_empty():
-            return table
+        """The panel's checkpoints."""
         return table.filter((pl.col(PANEL) == self.key) & pl.col("step").is_not_null())
 
     def last_rows(self, table: pl.DataFrame) -> pl.DataFrame:

@@ -1,5 +1,6 @@
 """What is measured, claimed and shown of models of equal knowledge, whichever language they know."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import polars as pl
@@ -188,8 +189,6 @@ def polished_models(
     """An experiment on such models of one language: they are probed on the first of `tasks`, damaged and,
     but at laptop, probed on the second too and fine-tuned to a second language; and `also` is measured.
     """
-    sizes = scale.sizes
-    followed = (sizes.loss(models.predicted), sizes.trace())
     of_second = () if scale.name == "laptop" else SECOND_LANGUAGE
     return Experiment(
         name=name,
@@ -197,9 +196,9 @@ def polished_models(
         title=title,
         question=Question.FLATNESS,
         text=text,
-        runs=models.runs(scale.seeds, followed, (*_downstream(scale, models, tasks), *also)),
+        runs=models.runs(scale, (*_downstream(scale, models, tasks), *also)),
         claims=(*CLAIMS, *of_second),
-        panels=lambda table: panels_of_polished(table, sizes),
+        panels=lambda table: panels_of_polished(table, scale.sizes),
     )
 
 
@@ -226,26 +225,21 @@ def _against_the_trace(axes: tuple[Axis, ...]) -> tuple[Dots, ...]:
 
 
 def polished_panel(
-    table: pl.DataFrame,
-    sizes: MeasurementSizes,
-    name: str,
-    title: str,
-    axes: tuple[Axis, ...],
-    shows: tuple[str, ...],
-) -> tuple[Panel, ...]:
-    """What has been measured of `axes` against the trace, and as a table; none before there are any."""
-    if STAGE not in table.columns:
-        return ()
-    rows = polished_rows(table)
-    shown = tuple(axis for axis in axes if axis.column in rows.columns)
-    charts: tuple[Chart, ...] = (*_against_the_trace(shown), Table((*PLACES, LOG_KL, TRACE, *shown)))
-    return (Panel(name, title, f"{BARS}{trace_bars(sizes)}", charts, rows, shows=shows),)
+    sizes: MeasurementSizes, name: str, title: str, axes: tuple[Axis, ...], shows: tuple[str, ...]
+) -> Callable[[pl.DataFrame], tuple[Panel, ...]]:
+    """Panels of an experiment: what has been measured of `axes` against the trace, and as a table."""
+
+    def panels(table: pl.DataFrame) -> tuple[Panel, ...]:
+        rows = polished_rows(table)
+        shown = tuple(axis for axis in axes if axis.column in rows.columns)
+        charts: tuple[Chart, ...] = (*_against_the_trace(shown), Table((*PLACES, LOG_KL, TRACE, *shown)))
+        return (Panel(name, title, f"{BARS}{trace_bars(sizes)}", charts, rows, shows=shows),)
+
+    return panels
 
 
 def panels_of_polished(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
     """Those of `polished_models`: the claims' quantities, every other one, and the way to them."""
-    if STAGE not in table.columns:
-        return ()
     rows = polished_rows(table)
     probes, damage = (tuple(axis for axis in of if axis.column in rows.columns) for of in (PROBES, DAMAGE))
     return (

@@ -49,16 +49,31 @@ class StepCurve:
                 f"step {step:g} of the run {self.run} lies outside its steps {self.steps[0]} to "
                 f"{self.steps[-1]}; nothing is known there"
             )
-        if len(self.steps) == 1:
-            return self.estimates[0]
-        place = max(bisect_left(self.steps, step), 1) - 1  # at a checkpoint, the interval before it
-        before, after = self.estimates[place], self.estimates[place + 1]
-        length = math.log(self.steps[place + 1] / self.steps[place])
-        share = math.log(step / self.steps[place]) / length
-        moved = log_step_error * (after.value - before.value) / length if log_step_error else 0.0
+        place, share = self.place(step)
+        before, after = self.estimates[place], self.estimates[min(place + 1, len(self.steps) - 1)]
+        moved = log_step_error * self.slope(step) if log_step_error else 0.0
         interpolated = (1 - share) * before.standard_error + share * after.standard_error
         value = (1 - share) * before.value + share * after.value
         return Estimate(value, math.hypot(interpolated, moved), min(before.n, after.n))
+
+    def place(self, step: float) -> tuple[int, float]:
+        """The index of the measured step before `step`, and the share of the way to the next, by logarithms.
+
+        At a measured step, all the way from the one before it; 0 and 0 for a curve of one step.
+        """
+        if len(self.steps) == 1:
+            return 0, 0.0
+        place = max(bisect_left(self.steps, step), 1) - 1
+        before, after = self.steps[place : place + 2]
+        return place, math.log(step / before) / math.log(after / before)
+
+    def slope(self, step: float) -> float:
+        """The rise of the value per unit of the step's logarithm, over that interval; 0 for one step."""
+        if len(self.steps) == 1:
+            return 0.0
+        place, _ = self.place(step)
+        before, after = self.estimates[place : place + 2]
+        return (after.value - before.value) / math.log(self.steps[place + 1] / self.steps[place])
 
 
 @dataclass(frozen=True)

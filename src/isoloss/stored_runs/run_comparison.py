@@ -1,7 +1,6 @@
 """Two runs side by side: the differences of their settings and of their numbers."""
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -200,7 +199,7 @@ def _at_points(
     between_steps = _values_at(pair[1], steps[1]) - _values_at(pair[0], steps[0])
     # The run whose own loss it is has no error in its step.
     shifts = [
-        _slope(curve, p.step) / _slope(loss, p.step) if p.log_step_error else 0.0
+        curve.estimates.slope(p.step) / loss.estimates.slope(p.step) if p.log_step_error else 0.0
         for curve, loss, p in zip(pair, of_loss, points, strict=True)
     ]
     # Per sentence: a loss above the target makes the step later, by its excess over the slope.
@@ -222,27 +221,11 @@ def _at_points(
     return Difference(pair[0].records[0], steps, first, second, difference, True)
 
 
-def _place(curve: Curve, step: float) -> tuple[int, float, float]:
-    """Index of the measured step before `step`, share of the way to the next, and log-ratio of the two."""
-    if len(curve.steps) == 1:
-        return 0, 0.0, 1.0
-    place = max(0, bisect_left(curve.steps, step) - 1)
-    length = math.log(curve.steps[place + 1] / curve.steps[place])
-    return place, math.log(step / curve.steps[place]) / length, length
-
-
 def _values_at(curve: Curve, step: float) -> np.ndarray:
     assert curve.values is not None
-    place, share, _ = _place(curve, step)
+    place, share = curve.estimates.place(step)
     after = curve.values[min(place + 1, len(curve.values) - 1)]
     return np.asarray((1 - share) * curve.values[place] + share * after)
-
-
-def _slope(curve: Curve, step: float) -> float:
-    """The rise of the quantity per unit of the step's logarithm."""
-    place, _, length = _place(curve, step)
-    estimates = curve.estimates.estimates
-    return (estimates[min(place + 1, len(estimates) - 1)].value - estimates[place].value) / length
 
 
 def _paired(values: np.ndarray) -> Estimate:

@@ -7,7 +7,6 @@ import pytest
 from isoloss.experiments.statistics.across_models import (
     DoublingsApart,
     GapBetweenWidths,
-    GapBetweenWidthsInDoublings,
     OfNarrowest,
     PerDoubling,
     SlopeOverSizes,
@@ -18,7 +17,12 @@ from isoloss.experiments.statistics.across_models import (
     saturated_width,
     slope_within,
 )
-from isoloss.experiments.statistics.along_runs import in_doublings, in_points
+from isoloss.experiments.statistics.along_runs import (
+    MeanOverSeeds,
+    in_doublings,
+    in_points,
+    range_in_doublings,
+)
 from isoloss.experiments.statistics.seed_bootstrap import Frames
 
 GAINS = ((16, 0.1), (32, 0.009), (48, 0.0), (64, 0.001))
@@ -37,7 +41,7 @@ def test_sizes_are_compared_where_each_has_the_seeds_common_loss() -> None:
     small = run_of(32, 1, [2.4, 2.2, 2.0], [80.0, 40.0, 32.0])
     # At a loss of 2.0 the larger one is between its first two checkpoints, at a trace of 16.
     large = run_of(64, 1, [2.2, 1.8, 1.7], [24.0, 8.0, 1.0])
-    slope = SlopeOverSizes(in_doublings("trace"))
+    slope = MeanOverSeeds(SlopeOverSizes(in_doublings("trace")))
     assert slope([large, small]) == pytest.approx(-1.0)
     wider = run_of(256, 1, [2.2, 1.8, 1.7], [6.0, 2.0, 1.0])
     assert slope([small, wider]) == pytest.approx(-1.0)
@@ -60,7 +64,7 @@ def test_without_a_common_loss_or_a_second_size_there_is_nothing_to_compare() ->
 def test_kl_of_the_widths_is_compared_in_doublings_and_shares() -> None:
     runs = [run_of(width, 1, [2.0], [1.0]) for width in (16, 32, 64)]
     runs = [run.with_columns(kl=pl.lit(kl)) for run, kl in zip(runs, (0.016, 0.004, 0.003), strict=True)]
-    assert GapBetweenWidthsInDoublings("kl")(runs) == pytest.approx(math.log2(16 / 3))
+    assert GapBetweenWidths("kl", range_in_doublings)(runs) == pytest.approx(math.log2(16 / 3))
     assert relative_fall_with_width(runs) == pytest.approx(0.25)
     assert math.isnan(relative_fall_with_width(runs[:1]))
     wider = runs[2].with_columns(width=pl.lit(128))  # two doublings for the same fall

@@ -10,14 +10,14 @@ from isoloss.experiments.statistics.along_runs import (
     FromStep,
     LastDoubling,
     MeanWithinRuns,
-    RangeInDoublings,
-    RelativeRange,
     Slope,
+    Spread,
     divergence_over_entropy,
     in_doublings,
     in_halvings,
     in_points,
     mean_gain,
+    range_in_doublings,
     theil_sen_slope,
 )
 from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
@@ -63,9 +63,9 @@ def test_runs_are_never_ranked_together() -> None:
 
 def test_the_range_is_that_within_each_run() -> None:
     runs = [frame(loss=[2.1, 2.0, 1.9]), frame(loss=[3.0, 3.0, 3.0])]
-    assert MeanWithinRuns(RelativeRange("loss"))(runs) == pytest.approx(0.05)
+    assert MeanWithinRuns(Spread("loss"))(runs) == pytest.approx(0.05)
     single = [runs[0][-1:]]
-    assert all(math.isnan(within(single)) for within in (RelativeRange("loss"), RangeInDoublings("loss")))
+    assert all(math.isnan(within(single)) for within in (Spread("loss"), Spread("loss", range_in_doublings)))
 
 
 def test_a_gain_is_that_of_the_last_checkpoint_with_both_columns() -> None:

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from isoloss.experiments.statistics.along_runs import MeanOverSeeds
 from isoloss.experiments.statistics.rank_correlation import (
     Advantage,
     PartialRanking,
@@ -165,7 +166,7 @@ def test_the_statistics_of_claims() -> None:
     assert Ranking("trace")(runs) == rank_correlation(-trace, accuracy)
     assert Ranking("trace", coefficient=kendall_tau)(runs) == kendall_tau(-trace, accuracy)
     expected = partial_rank_correlation(-trace, accuracy, np.stack([loss, size]))
-    assert PartialRanking("trace")(runs) == expected
+    assert PartialRanking("trace", ("loss", "parameters"))(runs) == expected
     better = Advantage(Ranking("trace"), Ranking("loss"))
     assert better(runs) == rank_correlation(-trace, accuracy) - rank_correlation(-loss, accuracy)
     assert np.isnan(Ranking("hessian")(runs))
@@ -223,7 +224,7 @@ def test_it_is_undefined_where_trace_and_kl_are_one() -> None:
     assert math.isnan(PartialSlope("run")([made_up(-1.0, 0.0)[0].head(1)]))
 
 
-TRACE_OVER_LOSS = PooledInWindow(Advantage(Ranking("trace"), Ranking("loss")), PAPER_WINDOW)
+TRACE_OVER_LOSS = MeanOverSeeds(PooledInWindow(Advantage(Ranking("trace"), Ranking("loss")), PAPER_WINDOW))
 
 
 def run(seed: int, losses: list[float | None], traces: list[float], accuracies: list[float]) -> pl.DataFrame:

@@ -111,7 +111,7 @@ def test_rows_show_both_sides_of_a_pair_and_their_mean() -> None:
 
 def test_unfinished_runs_and_empty_tables_have_no_rows() -> None:
     unfinished = pl.concat([SLOW, ADAMW.with_columns(complete=pl.lit(False))])
-    for table in (unfinished, pl.DataFrame()):
+    for table in (unfinished, unfinished.clear()):
         rows = rows_at_same_loss(table, ["Lion"], "AdamW", ["trace"])
         assert rows.is_empty()
         assert "trace_error" in rows.columns

@@ -69,7 +69,6 @@ def test_by_the_clock_of_sgd_they_fail() -> None:
 def test_the_panels_show_the_clock_and_what_descends() -> None:
     shown = adamw_panels(pl.concat(runs(without_batch), how="diagonal_relaxed"))
     assert [panel.name for panel in shown] == ["clock", "by-the-clock-of-sgd", "what-descends"]
-    assert adamw_panels(pl.DataFrame()) == ()
 
 
 def test_an_arm_differs_in_one_thing() -> None:

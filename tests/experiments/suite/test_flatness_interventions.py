@@ -64,7 +64,6 @@ def test_the_panel_has_a_picture_for_each_probe() -> None:
         "standardised_accuracy",
         "accuracy_100",
     ]
-    assert intervention_panels(pl.DataFrame()) == ()
 
 
 def test_a_single_way_says_nothing_of_a_difference() -> None:

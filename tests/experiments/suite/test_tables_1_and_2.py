@@ -130,5 +130,6 @@ def test_the_table_has_a_row_an_algorithm_and_its_errors() -> None:
     assert pairs.data["same_loss"].unique().to_list() == ["yes"]
 
 
-def test_tables_of_nothing_are_empty() -> None:
-    assert all(panel.data.is_empty() for panel in algorithm_panels(pl.DataFrame(), COLUMNS_1, ()))
+def test_tables_of_no_runs_are_empty() -> None:
+    none = pl.concat(AS_THE_PAPER, how="diagonal").clear()
+    assert all(panel.data.is_empty() for panel in algorithm_panels(none, COLUMNS_1, ()))

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.claims import judge
+from isoloss.experiments.statistics.along_runs import MeanOverSeeds
 from isoloss.experiments.statistics.same_loss import rows_at_same_loss
 from isoloss.experiments.suite.update_rules import (
     CLAIMS,
@@ -14,6 +15,8 @@ from isoloss.experiments.suite.update_rules import (
     flatter_is_better,
 )
 from isoloss.results.verdict import Verdict
+
+FLATTER_IS_BETTER = MeanOverSeeds(flatter_is_better)
 
 
 def frame(rule: str, seed: int, trace: float, accuracy: float) -> pl.DataFrame:
@@ -41,21 +44,21 @@ def runs_of(
 
 def test_flatter_and_better_are_correlated_over_pairs() -> None:
     generator = np.random.default_rng(0)
-    assert flatter_is_better(runs_of(1.0, (15.0, 0.81), generator)) > 0.8
+    assert FLATTER_IS_BETTER(runs_of(1.0, (15.0, 0.81), generator)) > 0.8
     # Sharper peers do worse still: the same correlation.
-    assert flatter_is_better(runs_of(-1.0, (15.0, 0.81), generator)) > 0.8
+    assert FLATTER_IS_BETTER(runs_of(-1.0, (15.0, 0.81), generator)) > 0.8
     sharper_better = [frame("AdamW", 1, 16.0, 0.8), frame("Lion", 1, 32.0, 0.9), frame("SOAP", 1, 8.0, 0.7)]
-    assert flatter_is_better(sharper_better) == -1.0
-    assert math.isnan(flatter_is_better(sharper_better[:1]))
+    assert FLATTER_IS_BETTER(sharper_better) == -1.0
+    assert math.isnan(FLATTER_IS_BETTER(sharper_better[:1]))
     # Seeds are not ranked together: the second's rules are all flatter, and all worse, than the first's.
     second = [
         frame(rule, 2, trace / 64, accuracy / 2)
         for rule, trace, accuracy in (("AdamW", 9999.0, 0.0), ("Lion", 32.0, 0.7), ("SOAP", 8.0, 0.9))
     ]
-    assert flatter_is_better([*sharper_better, *second]) == 0.0
+    assert FLATTER_IS_BETTER([*sharper_better, *second]) == 0.0
     # A seed with a single pair counts as if it had not been run.
     third = [frame("AdamW", 3, 16.0, 0.8), frame("Lion", 3, 32.0, 0.9)]
-    assert flatter_is_better([*sharper_better, *third]) == -1.0
+    assert FLATTER_IS_BETTER([*sharper_better, *third]) == -1.0
 
 
 @pytest.mark.thorough

@@ -1,15 +1,12 @@
 """The claims that experiments share, Figure 1's among them, with their bounds and reasons."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.statistics.across_models import (
     GapBetweenWidths,
-    GapBetweenWidthsInDoublings,
     gap_between_typical_losses,
 )
 from isoloss.experiments.statistics.along_runs import (
@@ -18,13 +15,16 @@ from isoloss.experiments.statistics.along_runs import (
     RANGE_OF_KL,
     RANGE_OF_LOSS,
     GeometricMeanWithinRuns,
+    MeanOverSeeds,
     MeanWithinRuns,
-    RelativeRange,
+    Spread,
     divergence_over_entropy,
+    range_in_doublings,
+    relative_range,
 )
 from isoloss.experiments.statistics.rank_correlation import Advantage, PartialSlope, PooledInWindow, Ranking
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, PAPER_WINDOW
-from isoloss.experiments.statistics.seed_bootstrap import Statistic, by_seed
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
 from isoloss.results.verdict import above, below
 
 ASSOCIATION = 0.25
@@ -59,11 +59,9 @@ WHY_PAPER_WINDOW = "four times the paper's spread of 0.12 %"
 WHY_WINDOW = "four times the paper's spread of 0.12 %, and about as far as its losses lie above the entropy"
 
 
-def gap_at_the_end(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over seeds of the largest minus the smallest final loss of a seed's runs, over their mean."""
-    last = ([run["loss"][-1] for run in of_seed] for of_seed in by_seed(runs).values())
-    gaps = [float(np.ptp(losses) / np.mean(losses)) for losses in last if len(losses) > 1]
-    return float(np.mean(gaps)) if gaps else float("nan")
+def gap_at_the_end(runs: Frames) -> float:
+    """Largest minus smallest final loss of one seed's runs, over their mean; nan for fewer than two."""
+    return relative_range(np.array([run["loss"][-1] for run in runs]))
 
 
 def premise_of_loss(
@@ -98,7 +96,7 @@ def final_losses_are_equal(name: str, models: str) -> Claim:
         name,
         sentence=f"At the end {models} have the same pre-training loss.",
         measure="mean over seeds of largest minus smallest loss at the last checkpoint, over their mean",
-        statistic=gap_at_the_end,
+        statistic=MeanOverSeeds(gap_at_the_end),
         reason=WHY_PAPER_WINDOW,
     )
 
@@ -215,7 +213,7 @@ FIGURE_1 = (
         measure=(
             "geometric mean over runs of largest minus smallest exact loss of the run's dots, over their mean"
         ),
-        statistic=GeometricMeanWithinRuns(RelativeRange("loss")),
+        statistic=GeometricMeanWithinRuns(Spread("loss")),
     ),
     kl_is_constant_within_runs("one-kl", ""),
     premise_of_loss(
@@ -230,7 +228,7 @@ FIGURE_1 = (
         measure="largest minus smallest of the widths' geometric mean KL at the end, over the mean loss",
         statistic=gap_between_typical_losses,
     ),
-    sizes_end_at_equal_kl("sizes-have-one-kl", "", GapBetweenWidthsInDoublings("kl")),
+    sizes_end_at_equal_kl("sizes-have-one-kl", "", GapBetweenWidths("kl", range_in_doublings)),
     final_kl_is_small("near-the-law"),
     Claim(
         name="trace-ranks-better",
@@ -259,7 +257,7 @@ FIGURE_1 = (
         ),
         unit="in rank correlation",
         claimed=above(ASSOCIATION),
-        statistic=PooledInWindow(Advantage(Ranking("trace"), Ranking("loss")), PAPER_WINDOW),
+        statistic=MeanOverSeeds(PooledInWindow(Advantage(Ranking("trace"), Ranking("loss")), PAPER_WINDOW)),
         # Before the runs it had been 0.6, on losses and traces that were made up.
         withdrawn=(
             "hardly any measurement could support it: even if accuracy were exactly −log2 of the trace, it "

@@ -1,6 +1,6 @@
 """Runs on one language or corpus, models of several sizes with each seed, and the names of the scales."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Any, Generic, Literal, TypeVar
@@ -160,6 +160,20 @@ def runs_of_sizes(
             averaging_horizon=runs.averaging_horizon,
         )
         for architecture, seed in runs.sizes_and_seeds(seeds)
+    )
+
+
+def variants_of(
+    runs: Sequence[PlannedRun], variants: Mapping[str, Mapping[str, Any]], label: str = "rule"
+) -> tuple[PlannedRun, ...]:
+    """The runs, one a seed, changed as each of the named variants says, and labelled by its name.
+
+    A variant changes fields of `PlannedRun`, such as {"batch_size": 9}.
+    """
+    return tuple(
+        replace(run, name=f"{name.replace(' ', '-')}-seed-{run.seed}", labels=((label, name),), **changes)
+        for name, changes in variants.items()
+        for run in runs
     )
 
 

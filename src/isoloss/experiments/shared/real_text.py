@@ -9,7 +9,7 @@ from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import TaskSizes, TaskSource
 from isoloss.experiments.experiment import PlannedReference
 from isoloss.experiments.planned_run import CorpusPlan, Labels, MeasuredAt, PlannedRun
-from isoloss.experiments.shared.language_runs import LanguageRuns, runs_of_sizes
+from isoloss.experiments.shared.language_runs import LanguageRuns, runs_of_sizes, variants_of
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearProbe
 from isoloss.measurements.corpus_loss import CorpusLossQuantity, TrainingLossQuantity
 from isoloss.measurements.fine_tuning import FineTuningSettings
@@ -19,7 +19,6 @@ from isoloss.measurements.references import MajorityReference
 from isoloss.measurements.task_texts import TaskTexts
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.pretraining.flatness_regularised import SAM
-from isoloss.pretraining.update_rule import UpdateRuleSettings
 
 ADAMW = "AdamW"
 BARE = "-dropout-WD"
@@ -126,31 +125,21 @@ def followed_runs(
     runs: CorpusRuns, seeds: Sequence[int], measured: tuple[MeasuredAt, ...]
 ) -> tuple[PlannedRun, ...]:
     """AdamW with each seed."""
-    return tuple(
-        replace(run, name=f"{ADAMW}-seed-{run.seed}", labels=(("rule", ADAMW),))
-        for run in runs_of_sizes(runs, seeds, measured)
-    )
+    return variants_of(runs_of_sizes(runs, seeds, measured), {ADAMW: {}})
 
 
 def compared_runs(
     runs: CorpusRuns, seeds: Sequence[int], measured: tuple[MeasuredAt, ...]
 ) -> tuple[PlannedRun, ...]:
     """Each way to pre-train with each seed: runs of one seed see the same sequences and masks."""
-    adamw = followed_runs(runs, seeds, measured)
     (model,) = runs.architectures
     bare, rule = replace(model, dropout=0.0), replace(runs.update_rule, weight_decay=0.0)
-    others: tuple[tuple[str, UpdateRuleSettings], ...] = ((BARE, rule), (SAM_RULE, SAM(optimiser=rule)))
-    return adamw + tuple(
-        replace(
-            run,
-            name=f"{name}-seed-{run.seed}",
-            labels=(("rule", name),),
-            architecture=bare,
-            update_rule=other,
-        )
-        for name, other in others
-        for run in adamw
-    )
+    variants: dict[str, dict[str, object]] = {
+        ADAMW: {},
+        BARE: {"architecture": bare, "update_rule": rule},
+        SAM_RULE: {"architecture": bare, "update_rule": SAM(optimiser=rule)},
+    }
+    return variants_of(runs_of_sizes(runs, seeds, measured), variants)
 
 
 def majority(runs: CorpusRuns, task: TaskSource, sizes: TextSizes, labels: Labels = ()) -> PlannedReference:

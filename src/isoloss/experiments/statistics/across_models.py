@@ -8,20 +8,25 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Shaped
 
-from isoloss.experiments.statistics.along_runs import Scaled, theil_sen_slope
+from isoloss.experiments.statistics.along_runs import (
+    Distance,
+    Scaled,
+    range_in_doublings,
+    relative_range,
+    theil_sen_slope,
+)
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, RunAtLoss, matched_losses
-from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, by_seed, once_per_frames
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, once_per_frames
 
 
 @dataclass(frozen=True)
 class SlopeOverSizes:
-    """Mean over seeds of the slope of a column per doubling of parameters, all sizes at one loss.
+    """The slope of a column per doubling of parameters, all sizes of one seed at one loss.
 
-    The loss is the lowest that the seed's runs of all widths reach; between checkpoints, the column is
+    The loss is the lowest that the runs of all widths reach; between checkpoints, the column is
     interpolated. The entropy being the same for all, so is KL there. `at_one_step` takes the last checkpoints
-    instead, whatever their losses. Seeds whose widths have no loss in common are left out; nan if none is
-    left. `less` names a column with one number per run, e.g. for the untrained model, whose slope is
-    subtracted.
+    instead, whatever their losses. It is nan for widths that have no loss in common. `less` names a column
+    with one number per run, e.g. for the untrained model, whose slope is subtracted.
     """
 
     of: Scaled
@@ -29,35 +34,22 @@ class SlopeOverSizes:
     at_one_step: bool = False
 
     def __call__(self, runs: Frames) -> float:
-        slopes = [_slope(self, *by_width) for by_width in _by_width(runs)]
-        defined = [slope for slope in slopes if slope is not None]
-        return float(np.mean(defined)) if defined else float("nan")
+        by_width = sorted(runs, key=lambda run: run["width"][0])
+        values = self._at_last_step(by_width) if self.at_one_step else self._at_one_loss(by_width)
+        if len(values) < 2:
+            return math.nan
+        scaled = self.of.scale(np.array(values))
+        if self.less is not None:
+            scaled -= self.of.scale(_of_each(by_width, self.less))
+        return theil_sen_slope(np.log2(_of_each(by_width, "parameters")), scaled)
 
+    def _at_one_loss(self, runs: Frames) -> list[float]:
+        matched = matched_losses(runs) if len(runs) > 1 else None
+        places = zip(runs, matched.points, strict=True) if matched else ()
+        return [RunAtLoss(run, point).value(self.of.column).value for run, point in places]
 
-@once_per_frames
-def _slope(asked: SlopeOverSizes, *runs: pl.DataFrame) -> float | None:
-    """One seed's slope, the same in all resamples that have the seed; None without a common loss."""
-    values = (
-        _at_last_step(asked.of.column, runs) if asked.at_one_step else _at_one_loss(asked.of.column, runs)
-    )
-    if values is None:
-        return None
-    scaled = asked.of.scale(np.array(values))
-    if asked.less is not None:
-        scaled -= asked.of.scale(_of_each(runs, asked.less))
-    return theil_sen_slope(np.log2(_of_each(runs, "parameters")), scaled)
-
-
-def _at_one_loss(column: str, runs: Frames) -> list[float] | None:
-    matched = matched_losses(runs) if len(runs) > 1 else None
-    if matched is None:
-        return None
-    places = zip(runs, matched.points, strict=True)
-    return [RunAtLoss(run, point).value(column).value for run, point in places]
-
-
-def _at_last_step(column: str, runs: Frames) -> list[float] | None:
-    return [float(run[column].drop_nulls()[-1]) for run in runs] if len(runs) > 1 else None
+    def _at_last_step(self, runs: Frames) -> list[float]:
+        return [float(run[self.of.column].drop_nulls()[-1]) for run in runs]
 
 
 def _of_each(runs: Frames, column: str) -> Float[np.ndarray, " n"]:
@@ -86,14 +78,13 @@ def _end(column: str, run: pl.DataFrame) -> tuple[int, float | None]:
 
 @dataclass(frozen=True)
 class GapBetweenWidths:
-    """The range of the widths' mean values of a column at the last checkpoint, relative to their mean."""
+    """How far apart the widths' mean values of a column at the last checkpoint are; nan for one width."""
 
     column: str
+    distance: Distance = relative_range
 
     def __call__(self, runs: Frames) -> float:
-        """See the class; nan for fewer than two widths."""
-        means = np.array(list(mean_by_width(runs, self.column).values()))
-        return float(np.ptp(means) / means.mean()) if len(means) > 1 else float("nan")
+        return self.distance(np.array(list(mean_by_width(runs, self.column).values())))
 
 
 def gap_between_typical_losses(runs: Frames) -> float:
@@ -105,18 +96,6 @@ def gap_between_typical_losses(runs: Frames) -> float:
     typical = list(_by_width_at_the_end(runs, "kl", pl.col("kl").log().mean().exp()).values())
     loss = list(mean_by_width(runs, "loss").values())
     return float(np.ptp(typical) / np.mean(loss)) if len(typical) > 1 else float("nan")
-
-
-@dataclass(frozen=True)
-class GapBetweenWidthsInDoublings:
-    """How often the smallest of the widths' mean values at the last checkpoint doubles to the largest."""
-
-    column: str
-
-    def __call__(self, runs: Frames) -> float:
-        """See the class; nan for fewer than two widths."""
-        means = list(mean_by_width(runs, self.column).values())
-        return float(np.log2(max(means) / min(means))) if len(means) > 1 else float("nan")
 
 
 def saturated_width(runs: Frames) -> int | None:
@@ -166,11 +145,6 @@ class OfNarrowest:
             return float("nan")
         least = min(run["width"][0] for run in runs)
         return self.statistic([run for run in runs if run["width"][0] == least])
-
-
-def _by_width(runs: Frames) -> list[list[pl.DataFrame]]:
-    """The runs of each seed, smallest width first."""
-    return [sorted(of_seed, key=lambda run: run["width"][0]) for of_seed in by_seed(runs).values()]
 
 
 Rows = Callable[..., pl.DataFrame]
@@ -237,8 +211,6 @@ class DoublingsApart:
 
     def __call__(self, runs: Frames) -> float:
         rows = self.rows(runs, self.column)
-        if rows.is_empty():
-            return math.nan
-        spread = pl.col(self.column).max().log(2) - pl.col(self.column).min().log(2)
-        several = rows.group_by(self.within).agg(spread.alias("apart"), pl.len()).filter(pl.col("len") > 1)
-        return float(np.mean(several["apart"].to_numpy())) if len(several) else math.nan
+        groups = [] if rows.is_empty() else rows.partition_by(self.within)
+        apart = [range_in_doublings(group[self.column].to_numpy()) for group in groups if len(group) > 1]
+        return float(np.mean(apart)) if apart else math.nan

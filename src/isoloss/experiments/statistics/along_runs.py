@@ -13,7 +13,7 @@ from isoloss.experiments.statistics.rank_correlation import complete_rows
 from isoloss.experiments.statistics.seed_bootstrap import (
     Frames,
     Statistic,
-    by_seed,
+    by_column,
     once_per_frames,
     statistic_of,
 )
@@ -41,7 +41,7 @@ class GeometricMeanWithinRuns:
     A run whose statistic is a multiple of the others', such as one that comes loose, moves it little.
 
     >>> runs = [pl.DataFrame({"kl": [1.0, 3.0]}), pl.DataFrame({"kl": [1.0, 1.5]})]
-    >>> round(GeometricMeanWithinRuns(RelativeRange("kl"))(runs), 3)
+    >>> round(GeometricMeanWithinRuns(Spread("kl"))(runs), 3)
     0.632
     """
 
@@ -50,6 +50,24 @@ class GeometricMeanWithinRuns:
     def __call__(self, runs: Frames) -> float:
         found = np.array([statistic_of(self.statistic, run) for run in runs])
         return float(np.exp(np.log(found).mean())) if len(found) else float("nan")
+
+
+@dataclass(frozen=True)
+class MeanOverSeeds:
+    """Mean over seeds of the `statistic` of each seed's runs, over those for which it is defined.
+
+    It is nan if the statistic is defined for no seed.
+
+    >>> runs = [pl.DataFrame({"seed": [seed], "trace": [4.0 * seed]}) for seed in (1, 2, 3)]
+    >>> MeanOverSeeds(lambda runs: runs[0]["trace"][0])(runs)
+    8.0
+    """
+
+    statistic: Statistic
+
+    def __call__(self, runs: Frames) -> float:
+        known = _of_each_seed(self.statistic, runs)
+        return float(np.mean(known)) if known else math.nan
 
 
 @dataclass(frozen=True)
@@ -67,9 +85,14 @@ class MedianOverSeeds:
     statistic: Statistic
 
     def __call__(self, runs: Frames) -> float:
-        found = [statistic_of(self.statistic, *of_seed) for of_seed in by_seed(runs).values()]
-        known = [value for value in found if math.isfinite(value)]
+        known = _of_each_seed(self.statistic, runs)
         return float(np.median(known)) if known else math.nan
+
+
+def _of_each_seed(statistic: Statistic, runs: Frames) -> list[float]:
+    """The statistic of each seed's runs, where it is defined."""
+    found = [statistic_of(statistic, *of_seed) for of_seed in by_column(runs, "seed").values()]
+    return [value for value in found if math.isfinite(value)]
 
 
 @dataclass(frozen=True)
@@ -152,31 +175,34 @@ def mean_gain(of: str, over: str) -> MeanWithinRuns:
     return MeanWithinRuns(LastGain(of, over))
 
 
+Distance = Callable[[Float[np.ndarray, " n"]], float]
+"""From several numbers to how far apart they are; nan for fewer than two."""
+
+
+def relative_range(values: Float[np.ndarray, " n"]) -> float:
+    """Largest minus smallest, over their mean."""
+    return float(np.ptp(values) / values.mean()) if len(values) > 1 else math.nan
+
+
+def range_in_doublings(values: Float[np.ndarray, " n"]) -> float:
+    """How often the largest is the smallest doubled.
+
+    >>> range_in_doublings(np.array([0.008, 0.002, 0.004]))
+    2.0
+    """
+    return float(np.log2(values.max() / values.min())) if len(values) > 1 else math.nan
+
+
 @dataclass(frozen=True)
-class RelativeRange:
-    """Largest minus smallest of a column, over its mean; nan for fewer than two checkpoints."""
+class Spread:
+    """How far apart a column's values are, by default relative to their mean; nan for fewer than two."""
 
     column: str
+    distance: Distance = relative_range
 
     def __call__(self, runs: Frames) -> float:
         (values,) = complete_rows(runs, (self.column,))
-        return float(np.ptp(values) / values.mean()) if len(values) > 1 else float("nan")
-
-
-@dataclass(frozen=True)
-class RangeInDoublings:
-    """How often the largest value of a column is the smallest doubled; nan for fewer than two checkpoints."""
-
-    column: str
-
-    def __call__(self, runs: Frames) -> float:
-        """See the class.
-
-        >>> RangeInDoublings("kl")([pl.DataFrame({"kl": [0.008, 0.002, 0.004]})])
-        2.0
-        """
-        (values,) = complete_rows(runs, (self.column,))
-        return float(np.log2(values.max() / values.min())) if len(values) > 1 else float("nan")
+        return self.distance(values)
 
 
 def divergence_over_entropy(runs: Frames) -> float:
@@ -248,8 +274,8 @@ IMPROVEMENT = MeanWithinRuns(Slope(in_points("accuracy")))
 IMPROVEMENT_BY_FLATTENING = MeanWithinRuns(Slope(in_points("accuracy"), over=in_halvings("trace")))
 """How fast accuracy changes as the trace falls, in percentage points per halving."""
 
-RANGE_OF_LOSS = MeanWithinRuns(RelativeRange("loss"))
+RANGE_OF_LOSS = MeanWithinRuns(Spread("loss"))
 """Within how small a share of itself the loss stays along a run."""
 
-RANGE_OF_KL = MeanWithinRuns(RangeInDoublings("kl"))
+RANGE_OF_KL = MeanWithinRuns(Spread("kl", range_in_doublings))
 """How often KL(distribution || model) halves along a run, which the loss hides: the entropy dwarfs it."""

@@ -8,7 +8,7 @@ import polars as pl
 from jaxtyping import Float
 from scipy import stats
 
-from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, by_seed, once_per_frames
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, by_column, once_per_frames
 
 DIGITS = 12
 """Decimals that coefficients are rounded to, so that rounding alone never makes two of them differ."""
@@ -84,14 +84,13 @@ class Ranking:
 
 @dataclass(frozen=True)
 class PartialRanking:
-    """The same, controlling for `given`, by `partial_rank_correlation`."""
+    """The same with accuracy, controlling for `given`, by `partial_rank_correlation`."""
 
     measure: str
-    outcome: str = "accuracy"
-    given: tuple[str, ...] = ("loss", "parameters")
+    given: tuple[str, ...]
 
     def __call__(self, runs: Frames) -> float:
-        measure, outcome, *given = complete_rows(runs, (self.measure, self.outcome, *self.given))
+        measure, outcome, *given = complete_rows(runs, (self.measure, "accuracy", *self.given))
         return partial_rank_correlation(-measure, outcome, np.array(given).reshape(len(given), len(measure)))
 
 
@@ -156,38 +155,28 @@ class PartialSlope:
     window: float | None = None
 
     def __call__(self, runs: Frames) -> float:
-        groups: dict[object, list[pl.DataFrame]] = {}
-        for run in runs:
-            groups.setdefault(_group(self.within, run), []).append(run)
         products = np.zeros((3, 3))
-        for group in groups.values():
-            products += _products(self, *group)
+        for group in by_column(runs, self.within).values():
+            products += self._products(*group)
         given, outcome = products[:2, :2], products[:2, 2]
         # Where one is a line over the other in each group, only rounding tells the two apart.
         if not np.linalg.det(given) > 1e-9 * given[0, 0] * given[1, 1]:
             return float("nan")
         return float(np.linalg.solve(given, outcome)[0])
 
-
-@once_per_frames
-def _group(within: str, run: pl.DataFrame) -> object:
-    return run[within][0]
-
-
-@once_per_frames
-def _products(asked: PartialSlope, *runs: pl.DataFrame) -> Float[np.ndarray, "3 3"]:
-    """Sums of squares and products of log2(of), log2(KL) and accuracy about their means in the group."""
-    columns = (asked.of, "kl", asked.outcome, "loss")
-    of, kl, outcome, loss = complete_rows(runs, columns)
-    if asked.window is not None and len(loss):
-        near = loss <= (1 + asked.window) * loss.min()
-        of, kl, outcome = of[near], kl[near], outcome[near]
-    if not len(kl):
-        return np.zeros((3, 3))
-    rows = np.stack([np.log2(of), np.log2(kl), 100 * outcome])
-    rows -= rows.mean(axis=1, keepdims=True)
-    products: Float[np.ndarray, "3 3"] = rows @ rows.T
-    return products
+    @once_per_frames
+    def _products(self, *runs: pl.DataFrame) -> Float[np.ndarray, "3 3"]:
+        """Sums of squares and products of log2(of), log2(KL) and accuracy about their means in the group."""
+        of, kl, outcome, loss = complete_rows(runs, (self.of, "kl", self.outcome, "loss"))
+        if self.window is not None and len(loss):
+            near = loss <= (1 + self.window) * loss.min()
+            of, kl, outcome = of[near], kl[near], outcome[near]
+        if not len(kl):
+            return np.zeros((3, 3))
+        rows = np.stack([np.log2(of), np.log2(kl), 100 * outcome])
+        rows -= rows.mean(axis=1, keepdims=True)
+        products: Float[np.ndarray, "3 3"] = rows @ rows.T
+        return products
 
 
 FEWEST = 4
@@ -196,24 +185,16 @@ FEWEST = 4
 
 @dataclass(frozen=True)
 class PooledInWindow:
-    """Mean over seeds of a statistic of the seed's checkpoints within `window` of its lowest loss.
+    """A statistic of one seed's checkpoints within `window` of its lowest loss; nan for fewer than `FEWEST`.
 
-    Those of all its runs together, whatever their sizes. A seed with fewer than `FEWEST` of them, or for
-    which the statistic is undefined, is left out; nan if none is left.
+    Those of all its runs together, whatever their sizes.
     """
 
     statistic: Statistic
     window: float
 
     def __call__(self, runs: Frames) -> float:
-        found = np.array([_of_seed(self, *of_seed) for of_seed in by_seed(runs).values()])
-        defined = found[np.isfinite(found)]
-        return float(defined.mean()) if len(defined) else float("nan")
-
-
-@once_per_frames
-def _of_seed(asked: PooledInWindow, *runs: pl.DataFrame) -> float:
-    known = [run.filter(pl.col("loss").cast(pl.Float64).is_finite()) for run in runs]
-    lowest = min((float(run["loss"].to_numpy().min()) for run in known if len(run)), default=float("nan"))
-    near = [run.filter(pl.col("loss") <= (1 + asked.window) * lowest) for run in known]
-    return asked.statistic(near) if sum(map(len, near)) >= FEWEST else float("nan")
+        known = [run.filter(pl.col("loss").cast(pl.Float64).is_finite()) for run in runs]
+        lowest = min((float(run["loss"].to_numpy().min()) for run in known if len(run)), default=float("nan"))
+        near = [run.filter(pl.col("loss") <= (1 + self.window) * lowest) for run in known]
+        return self.statistic(near) if sum(map(len, near)) >= FEWEST else float("nan")

@@ -1,5 +1,6 @@
 """Compares runs at the same loss: interpolated between checkpoints, or at the steps where losses agree."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -115,17 +116,42 @@ def falling(losses: StepCurve) -> StepCurve:
     return replace(losses, estimates=tuple(replace(estimate, value=value) for estimate, value in estimates))
 
 
-def _pairs(runs: Frames, rule: str, reference: str) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+def mean_over_pairs(
+    compared: Callable[[pl.DataFrame, pl.DataFrame], float],
+    runs: Frames,
+    rule: str,
+    reference: str,
+    label: str = "rule",
+) -> float:
+    """Mean over seeds of what the run of a rule and that of the reference give, where that is defined.
+
+    Runs are told apart by the column `label`. It is nan if it is defined for no seed with both of them.
+    """
+    found = [_of_pair(compared, *pair) for pair in _pairs(runs, rule, reference, label)]
+    known = [value for value in found if math.isfinite(value)]
+    return float(np.mean(known)) if known else math.nan
+
+
+@once_per_frames
+def _of_pair(
+    compared: Callable[[pl.DataFrame, pl.DataFrame], float], run: pl.DataFrame, reference: pl.DataFrame
+) -> float:
+    """The same in all resamples that have the pair's seed."""
+    return compared(run, reference)
+
+
+def _pairs(
+    runs: Frames, rule: str, reference: str, label: str = "rule"
+) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """Each run of `rule` with the reference run of its seed, where there is one."""
-    named = [(run, *rule_and_seed(run)) for run in runs]
+    named = [(run, *_label_and_seed(label, run)) for run in runs]
     references = {seed: run for run, of_rule, seed in named if of_rule == reference}
     return ((run, references[seed]) for run, of_rule, seed in named if of_rule == rule and seed in references)
 
 
 @once_per_frames
-def rule_and_seed(run: pl.DataFrame) -> tuple[str, int | None]:
-    """What a run is labelled with: its update rule, and its seed."""
-    return run["rule"][0], run["seed"][0]
+def _label_and_seed(label: str, run: pl.DataFrame) -> tuple[str, int | None]:
+    return run[label][0], run["seed"][0]
 
 
 @dataclass(frozen=True)
@@ -138,24 +164,13 @@ class MeanAtSameLoss:
     compare: Comparison
 
     def __call__(self, runs: Frames) -> float:
-        pairs = _pairs(runs, self.rule, self.reference)
-        return _mean_of_defined([_at_same_loss(self, *pair) for pair in pairs])
+        return mean_over_pairs(self._compared, runs, self.rule, self.reference)
 
-
-@once_per_frames
-def _at_same_loss(asked: MeanAtSameLoss, run: pl.DataFrame, reference: pl.DataFrame) -> float | None:
-    """The pair's two values compared, the same in all resamples that have its seed; None without any."""
-    pair = at_same_loss(run, reference)
-    if pair is None:
-        return None
-    values = (side.value(asked.column).value for side in (pair.run, pair.reference))
-    return asked.compare(*values)
-
-
-def _mean_of_defined(found: Sequence[float | None]) -> float:
-    """nan if there are none."""
-    defined = [value for value in found if value is not None]
-    return float(np.mean(defined)) if defined else float("nan")
+    def _compared(self, run: pl.DataFrame, reference: pl.DataFrame) -> float:
+        pair = at_same_loss(run, reference)
+        if pair is None:
+            return math.nan
+        return self.compare(*(side.value(self.column).value for side in (pair.run, pair.reference)))
 
 
 def doublings(value: float, reference: float) -> float:
@@ -194,7 +209,7 @@ def rows_at_same_loss(
     general. Each of `columns` comes with its standard error.
     """
     schema = ROWS | {name: pl.Float64 for column in columns for name in (column, f"{column}_error")}
-    runs = table.filter("complete", pl.col("step").is_not_null()) if "step" in table.columns else table
+    runs = table.filter("complete", pl.col("step").is_not_null())
     frames = runs.partition_by("run", maintain_order=True) if not runs.is_empty() else []
     rows = [
         row
@@ -248,16 +263,12 @@ class MeanAtSameStep:
     window: float | None = LOSS_WINDOW
 
     def __call__(self, runs: Frames) -> float:
-        pairs = _pairs(runs, self.rule, self.reference)
-        return _mean_of_defined([_of_pair(self, *pair) for pair in pairs])
+        return mean_over_pairs(self._compared, runs, self.rule, self.reference)
 
-
-@once_per_frames
-def _of_pair(asked: MeanAtSameStep, run: pl.DataFrame, reference: pl.DataFrame) -> float | None:
-    """The mean over the pair's steps, the same in all resamples that have its seed; None without any."""
-    pairs = at_same_steps(run, reference, (asked.column, "loss"), asked.window)
-    values = [asked.compare(row[asked.column], row[f"{asked.column}_reference"]) for row in pairs]
-    return float(np.mean(values)) if values else None
+    def _compared(self, run: pl.DataFrame, reference: pl.DataFrame) -> float:
+        pairs = at_same_steps(run, reference, (self.column, "loss"), self.window)
+        values = [self.compare(row[self.column], row[f"{self.column}_reference"]) for row in pairs]
+        return float(np.mean(values)) if values else math.nan
 
 
 def at_same_steps(

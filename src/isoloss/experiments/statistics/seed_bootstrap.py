@@ -48,11 +48,11 @@ def once_per_frames(function: OfFrames) -> OfFrames:
     return cast("OfFrames", cached)
 
 
-def by_seed(runs: Frames) -> dict[object, list[pl.DataFrame]]:
-    """The runs of each seed; those of frames without the column under None."""
+def by_column(runs: Frames, column: str) -> dict[object, list[pl.DataFrame]]:
+    """The runs that have one value in the column, by that value; those without the column under None."""
     found: dict[object, list[pl.DataFrame]] = {}
     for run in runs:
-        found.setdefault(run["seed"][0] if "seed" in run.columns else None, []).append(run)
+        found.setdefault(run[column][0] if column in run.columns else None, []).append(run)
     return found
 
 
@@ -99,25 +99,21 @@ class SeedBootstrap:
 
     Runs of the same seed share batches and, if their models have the same shape, the initial weights; they
     are not independent and form a cluster. `runs` are all frames as given, `clusters` those of each seed. A
-    frame whose seed is null, a reference, is in every resample; `seed` is that of the random resampling.
+    frame whose seed is null, a reference, is in every resample.
     """
 
     runs: Frames
     clusters: tuple[Frames, ...]
-    seed: int
     _resampled: dict[tuple[int, ...], tuple[Resamples, tuple[Frames, ...]]]
 
     @staticmethod
-    def of(runs: Frames, seed: int = 0) -> "SeedBootstrap":
-        """Each frame has one value in its column `seed`. Raises BadInput for any other.
-
-        `seed` is that of the random resampling, used if there are too many resamples to enumerate.
-        """
+    def of(runs: Frames) -> "SeedBootstrap":
+        """Each frame has one value in its column `seed`. Raises BadInput for any other."""
         clusters: dict[int | None, list[pl.DataFrame]] = {}
         for run in runs:
             clusters.setdefault(_seed_of(run), []).append(run)
         clusters.pop(None, [])
-        return SeedBootstrap(runs, tuple(clusters.values()), seed, {})
+        return SeedBootstrap(runs, tuple(clusters.values()), {})
 
     @property
     def seeds(self) -> int:
@@ -179,7 +175,7 @@ class SeedBootstrap:
     def _resamples_of(self, clusters: tuple[int, ...]) -> tuple[Resamples, tuple[Frames, ...]]:
         """Resamples of these clusters alone, and the frames of each, references last."""
         if clusters not in self._resampled:
-            resamples = Resamples.of(len(clusters), self.seed)
+            resamples = Resamples.of(len(clusters))
             unused = max(int(runs[0]["seed"][0]) for runs in self.clusters) + 1
             most = resamples.counts.max(axis=0).tolist()
             copies = [

@@ -1,11 +1,9 @@
 """Whether accuracy depends on choices of the released pipeline."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
@@ -16,7 +14,7 @@ from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.scale import Scale, grammar_runs
 from isoloss.experiments.shared.language_runs import rounds_at
 from isoloss.experiments.statistics.along_runs import Among, mean_gain
-from isoloss.experiments.statistics.same_loss import percentage_points
+from isoloss.experiments.statistics.same_loss import mean_over_pairs, percentage_points
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.linear_probe import released_probe
@@ -40,17 +38,11 @@ OWN = "the released code does this; the text does not say whether it matters"
 
 def gain_of_choice(choice: str) -> Statistic:
     """Mean over seeds of final accuracy with `choice` minus that of the text's run; nan without pairs."""
+    return partial(mean_over_pairs, _gain_at_the_end, rule=choice, reference=TEXT, label=CHOICE)
 
-    def statistic(runs: Sequence[pl.DataFrame]) -> float:
-        found = {(run[CHOICE][0], run["seed"][0]): run[ACCURACY][-1] for run in runs}
-        gains = [
-            percentage_points(accuracy, found[TEXT, seed])
-            for (made, seed), accuracy in found.items()
-            if made == choice and (TEXT, seed) in found
-        ]
-        return float(np.mean(gains)) if gains else math.nan
 
-    return statistic
+def _gain_at_the_end(run: pl.DataFrame, reference: pl.DataFrame) -> float:
+    return percentage_points(run[ACCURACY][-1], reference[ACCURACY][-1])
 
 
 def _changes_little(name: str, sentence: str, measure: str, statistic: Statistic) -> Claim:

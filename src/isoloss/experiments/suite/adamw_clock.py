@@ -9,7 +9,7 @@ import polars as pl
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_panels import LOSS, MEAN, RAW_LOSS, TRACE, over_seeds, with_beginning
-from isoloss.experiments.drift_runs import DRIFT, PART, START, Branch, branched_runs, plain
+from isoloss.experiments.drift_runs import DRIFT, PART, START, Branch, Measured, branched_runs, plain
 from isoloss.experiments.drift_statistics import (
     adamw_excess_loss,
     change_of_loss,
@@ -150,8 +150,6 @@ class AdamWClockRuns:
 
 def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     """One curve over AdamW's time, several over SGD's; what descends; and where the clock fails."""
-    if PART not in table.columns:
-        return ()
     means = over_seeds(table, AdamWSchedule).with_columns(
         time_over_batch=pl.col("time") / pl.col("batch_size")
     )
@@ -234,10 +232,11 @@ def adamw_clock(scale: Scale, settings: AdamWClockRuns) -> Experiment:
     """AdamW's clock: schedules from common starts, SGD beside them, and settings that the clock ignores."""
     sizes = scale.sizes
     root = RootFisherQuantity(sizes.trace_sentences, sizes.seed + 2)
-    quantities = (sizes.loss(), sizes.trace(), root)
+    measured = Measured((sizes.loss(), sizes.trace(), root))
     grammar, width = scale.grammar, (settings.width,)
     few = scale.seeds[: settings.variant_seeds]
-    started = branched_runs(grammar, width, scale.seeds, settings.branches, quantities, (sizes.loss(),))
+    with_raw = replace(measured, raw=(sizes.loss(),))
+    started = branched_runs(grammar, width, scale.seeds, settings.branches, with_raw)
     return Experiment(
         name="adamw-clock",
         question=Question.THEORY,
@@ -254,7 +253,7 @@ def adamw_clock(scale: Scale, settings: AdamWClockRuns) -> Experiment:
             "same way. Σ √H_ii is computed from the exact diagonal of the Fisher information. SGD continues "
             "from the same starts for comparison.",
         ),
-        runs=(*started, *branched_runs(grammar, width, few, settings.variants, quantities)[len(few) :]),
+        runs=(*started, *branched_runs(grammar, width, few, settings.variants, measured)[len(few) :]),
         claims=CLAIMS,
         panels=adamw_panels,
     )

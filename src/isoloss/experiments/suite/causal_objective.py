@@ -1,9 +1,9 @@
 """Beyond the paper: the next word instead of a masked one, on the same sentences at the same size."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
@@ -14,10 +14,9 @@ from isoloss.experiments.figures import ACCURACY, KL, TRACE, over_steps
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import later_is_better, later_is_flatter
-from isoloss.experiments.shared.language_runs import rounds_at
+from isoloss.experiments.shared.language_runs import rounds_at, variants_of
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, Among
-from isoloss.experiments.statistics.same_loss import percentage_points
-from isoloss.experiments.statistics.seed_bootstrap import once_per_frames
+from isoloss.experiments.statistics.same_loss import mean_over_pairs, percentage_points
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.quantity import Quantity
 from isoloss.models.transformers import GPT2Transformer
@@ -32,19 +31,12 @@ OURS = "beyond the paper, whose models are all masked"
 
 def masked_advantage(runs: Sequence[pl.DataFrame]) -> float:
     """Mean over seeds of masked minus causal accuracy at the last common step, in percentage points."""
-    masked = {run["seed"][0]: run for run in runs if run["objective"][0] == MASKED}
-    gaps = []
-    for run in runs:
-        if run["objective"][0] == NEXT_WORD and run["seed"][0] in masked:
-            gaps += _at_last_common_step(masked[run["seed"][0]], run)
-    return float(np.mean(gaps)) if gaps else float("nan")
+    return mean_over_pairs(_at_last_common_step, runs, MASKED, NEXT_WORD, label="objective")
 
 
-@once_per_frames
-def _at_last_common_step(masked: pl.DataFrame, causal: pl.DataFrame) -> list[float]:
-    """How much better the first is there, in percentage points; empty without such a step."""
+def _at_last_common_step(masked: pl.DataFrame, causal: pl.DataFrame) -> float:
     both = masked.join(causal, on="step").sort("step").tail(1)
-    return [percentage_points(*row) for row in both.select("accuracy", "accuracy_right").iter_rows()]
+    return percentage_points(*both.select("accuracy", "accuracy_right").row(0)) if len(both) else math.nan
 
 
 CLAIMS = (
@@ -112,17 +104,12 @@ def causal_objective(scale: Scale) -> Experiment:
 def causal_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
     """One causal run per seed, of the compared size."""
     like = compared_model(scale)
-    return tuple(
-        replace(
-            run,
-            name=f"next-word-seed-{run.seed}",
-            architecture=GPT2Transformer(like.shape, like.dropout, like.attention, like.tokens),
-            objective=NextWordObjective(),
-            saturated_from=scale.compared.saturated_from,
-            labels=(("objective", NEXT_WORD),),
-        )
-        for run in compared_runs(scale, quantities)
-    )
+    changes = {
+        "architecture": GPT2Transformer(like.shape, like.dropout, like.attention, like.tokens),
+        "objective": NextWordObjective(),
+        "saturated_from": scale.compared.saturated_from,
+    }
+    return variants_of(compared_runs(scale, quantities), {NEXT_WORD: changes}, label="objective")
 
 
 def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:

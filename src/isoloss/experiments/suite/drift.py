@@ -220,7 +220,7 @@ AT = at_scales(SMOKE, LAPTOP, NIGHT, replace(PAPER, widths=(128, 192)), PAPER)
 def drift(scale: Scale, settings: DriftRuns) -> Experiment:
     """Theorem 3.3's clock: schedules of SGD, and a control without noise, from AdamW's last checkpoints."""
     loss, trace, probe = scale.followed
-    measured = Measured((loss, trace), scale.sizes.loss(), (probe,), (STABLE_RATE,))
+    measured = Measured((loss, trace), (scale.sizes.loss(),), (probe,), (STABLE_RATE,))
     if scale.language_given:
         settings = replace(settings, other_languages=())
     return Experiment(

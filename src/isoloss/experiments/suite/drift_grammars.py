@@ -15,7 +15,7 @@ from isoloss.experiments.drift_exponents import (
     divergence_at_the_starts,
 )
 from isoloss.experiments.drift_panels import leaving_panels
-from isoloss.experiments.drift_runs import branched_runs, plain
+from isoloss.experiments.drift_runs import Measured, branched_runs, plain
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import judged_runs
 from isoloss.experiments.languages import ReadyLanguage, unchosen_grammar
@@ -59,7 +59,7 @@ def by_grammar(table: pl.DataFrame) -> pl.DataFrame:
         Claim(column, title, "", "", "", claimed, statistic)
         for column, title, claimed, statistic in OF_A_GRAMMAR
     ]
-    return pl.DataFrame([_row(group, claims) for group in by_language(judged_runs(table)).values()])
+    return pl.DataFrame([_row(group, claims) for group in by_language(judged_runs(table))])
 
 
 def _row(of_language: Sequence[pl.DataFrame], claims: Sequence[Claim]) -> dict[str, str | float]:
@@ -147,7 +147,7 @@ def drift_grammars(scale: Scale, settings: OverGrammars) -> Experiment:
                 [width_of(model) for model in settings.architectures],
                 scale.seeds,
                 branches,
-                (loss, trace),
+                Measured((loss, trace)),
                 language=f"grammar {grammar}",
             )
         ),

@@ -18,6 +18,7 @@ from isoloss.experiments.drift_runs import (
     VARIED,
     Branch,
     DriftRuns,
+    Measured,
     branched_runs,
     plain,
 )
@@ -206,7 +207,7 @@ CHANGED = at_scales(Schedule(0.4, 8), FOR_LAPTOPS, FOR_LAPTOPS, FOR_CARDS, FOR_C
 def drift_limits(scale: Scale, short: DriftRuns) -> Experiment:
     """The law's curve from a few runs of the drift in short, and the variants from the same starts."""
     sizes = scale.sizes
-    quantities = (sizes.loss(), sizes.trace())
+    measured = Measured((sizes.loss(), sizes.trace()))
     branches = (
         *(plain(schedule, short.steps(schedule)) for schedule in short.schedules),
         *limit_variants(CHANGED[scale.name], short.times),
@@ -225,7 +226,7 @@ def drift_limits(scale: Scale, short: DriftRuns) -> Experiment:
             "one standard error reaches across the bound, it is left open. Nothing here is a claim: the "
             "experiment looks for where the law breaks down, and each panel says what was found.",
         ),
-        runs=branched_runs(scale.grammar, short.widths, scale.seeds[:LIMIT_SEEDS], branches, quantities),
+        runs=branched_runs(scale.grammar, short.widths, scale.seeds[:LIMIT_SEEDS], branches, measured),
         panels=limit_panels,
     )
 

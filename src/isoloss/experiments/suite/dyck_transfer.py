@@ -15,7 +15,12 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import WHY_PAPER_WINDOW, gap_at_the_end, premise_of_loss
 from isoloss.experiments.shared.language_runs import rounds_at
 from isoloss.experiments.statistics.across_models import DoublingsApart, PerDoubling
-from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_doublings
+from isoloss.experiments.statistics.along_runs import (
+    MeanOverSeeds,
+    MeanWithinRuns,
+    divergence_over_entropy,
+    in_doublings,
+)
 from isoloss.panels import Axis, Colour, Dots, Panel
 from isoloss.results.verdict import above, below
 
@@ -31,11 +36,12 @@ def last_checkpoints(runs: Sequence[pl.DataFrame], *columns: str) -> pl.DataFram
 
 
 def flattest_against_rest(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over seeds of log2 of the others' geometric mean error over the flattest's."""
+    """log2 of the others' geometric mean error over the flattest's, of one seed; nan for a single one."""
     rows = last_checkpoints(runs)
-    of_seeds = rows.sort("trace").partition_by("seed") if not rows.is_empty() else []
-    errors = [np.log2(of_seed[ERROR].to_numpy()) for of_seed in of_seeds if len(of_seed) > 1]
-    return float(np.mean([each[1:].mean() - each[0] for each in errors])) if errors else math.nan
+    if len(rows) < 2:
+        return math.nan
+    errors = np.log2(rows.sort("trace")[ERROR].to_numpy())
+    return float(errors[1:].mean() - errors[0])
 
 
 ERROR_PER_DOUBLING = PerDoubling(in_doublings(ERROR), last_checkpoints)
@@ -55,7 +61,7 @@ CLAIMS = (
             "mean over seeds of largest minus smallest loss of the continuations' last checkpoints, over "
             "their mean"
         ),
-        statistic=gap_at_the_end,
+        statistic=MeanOverSeeds(gap_at_the_end),
         reason=WHY_PAPER_WINDOW,
     ),
     Claim(
@@ -94,7 +100,7 @@ CLAIMS = (
         ),
         unit="doublings of the error",
         claimed=above(0.5),
-        statistic=flattest_against_rest,
+        statistic=MeanOverSeeds(flattest_against_rest),
         reason="a factor of 1.4, several times the error from sampling strings",
     ),
     Claim(

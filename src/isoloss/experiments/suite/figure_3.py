@@ -28,16 +28,17 @@ from isoloss.experiments.shared.claims import premise_of_loss, sizes_end_at_equa
 from isoloss.experiments.shared.language_runs import rounds_at
 from isoloss.experiments.statistics.across_models import (
     GapBetweenWidths,
-    GapBetweenWidthsInDoublings,
     OfNarrowest,
     SlopeOverSizes,
     saturated_width,
 )
 from isoloss.experiments.statistics.along_runs import (
+    MeanOverSeeds,
     MeanWithinRuns,
     divergence_over_entropy,
     in_points,
     mean_gain,
+    range_in_doublings,
 )
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.panels import Axis, Lines, Mark, Panel
@@ -88,7 +89,9 @@ def figure_3(scale: Scale) -> Experiment:
             *map(sizes_have_one_loss, tasks),
             *(
                 sizes_end_at_equal_kl(
-                    f"{task.key}-one-kl", f"{task.title}: ", task.statistic(GapBetweenWidthsInDoublings("kl"))
+                    f"{task.key}-one-kl",
+                    f"{task.title}: ",
+                    task.statistic(GapBetweenWidths("kl", range_in_doublings)),
                 )
                 for task in tasks
             ),
@@ -138,9 +141,9 @@ def larger_is_better(task: ShownTask, paper: str) -> tuple[Claim, ...]:
     )
 
 
-_AT_THE_END = SlopeOverSizes(in_points("accuracy"), at_one_step=True)
-_GAINED = SlopeOverSizes(in_points("accuracy"), less=UNTRAINED)
-_GAINED_IN_ONE_DIMENSION = SlopeOverSizes(in_points(PROJECTED), less=UNTRAINED_PROJECTED)
+_AT_THE_END = MeanOverSeeds(SlopeOverSizes(in_points("accuracy"), at_one_step=True))
+_GAINED = MeanOverSeeds(SlopeOverSizes(in_points("accuracy"), less=UNTRAINED))
+_GAINED_IN_ONE_DIMENSION = MeanOverSeeds(SlopeOverSizes(in_points(PROJECTED), less=UNTRAINED_PROJECTED))
 
 
 def sizes_have_one_loss(task: ShownTask) -> Claim:

@@ -14,7 +14,7 @@ from isoloss.experiments.shared.claims import flatter_is_better_at_one_kl
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR, NIGHT_WIDTHS
 from isoloss.experiments.shared.language_runs import at_scales, laptop_transformers, rounds_at
 from isoloss.experiments.statistics.across_models import SlopeOverSizes
-from isoloss.experiments.statistics.along_runs import in_doublings
+from isoloss.experiments.statistics.along_runs import MeanOverSeeds, in_doublings
 from isoloss.experiments.statistics.rank_correlation import PartialSlope
 from isoloss.experiments.suite.figure_3 import AT_ONE_KL
 from isoloss.measurements.derived_traces import EnlargedTraceQuantity
@@ -124,18 +124,18 @@ def _panels(table: pl.DataFrame, scale: Scale, compared: SizeComparison) -> tupl
     )
 
 
-def _larger_is_flatter(form: str, where: str, how: str, statistic: SlopeOverSizes) -> Claim:
+def _larger_is_flatter(form: str, where: str, how: str, slope: SlopeOverSizes) -> Claim:
     return Claim(
         name=f"larger-is-flatter-{form}{where}",
         sentence=f"Enlarged to one shape ({form} form), larger models are flatter {how}.",
         paper="the trace falls from 19.8 to 12.6, 0.65 doublings (Section 4, Figure 5)",
         measure=(
             "mean over seeds of the slope of log2(enlarged trace) per doubling of parameters, each model's "
-            f"own; {'all at the last checkpoint' if statistic.at_one_step else AT_ONE_KL}"
+            f"own; {'all at the last checkpoint' if slope.at_one_step else AT_ONE_KL}"
         ),
         unit="doublings of the trace per doubling of size",
         claimed=below(0.0),
-        statistic=statistic,
+        statistic=MeanOverSeeds(slope),
     )
 
 

@@ -12,7 +12,7 @@ from isoloss.errors import BadInput
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_panels import ACCURACY, LOSS, TRACE
-from isoloss.experiments.drift_runs import PART, VARIANT, Branch, branched_runs, plain
+from isoloss.experiments.drift_runs import PART, VARIANT, Branch, Measured, branched_runs, plain
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import GRAMMAR_ENTROPY, LanguagePlan
 from isoloss.experiments.scale import STANDARDISED, Scale
@@ -21,7 +21,7 @@ from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR
 from isoloss.experiments.shared.language_runs import ScaleName, at_scales, rounds_at, seeds_at
 from isoloss.experiments.statistics.across_models import PerDoubling
-from isoloss.experiments.statistics.along_runs import in_points
+from isoloss.experiments.statistics.along_runs import in_points, range_in_doublings, relative_range
 from isoloss.measurements.accuracy import Standardised
 from isoloss.measurements.entropy import masked_entropy
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
@@ -79,14 +79,12 @@ class Interventions:
 
 def range_of_losses(runs: Sequence[pl.DataFrame]) -> float:
     """Largest minus smallest of the ways' mean losses, over their mean; nan for fewer than two ways."""
-    means = _means(runs, "loss")
-    return float(np.ptp(means) / means.mean()) if len(means) > 1 else math.nan
+    return relative_range(_means(runs, "loss"))
 
 
 def doublings_apart(runs: Sequence[pl.DataFrame]) -> float:
     """log2 of the sharpest intervention's mean trace over the flattest's; nan for fewer than two."""
-    means = _means(runs, "trace")
-    return float(np.log2(means.max() / means.min())) if len(means) > 1 else math.nan
+    return range_in_doublings(_means(runs, "trace"))
 
 
 def continuations(runs: Sequence[pl.DataFrame], *columns: str) -> pl.DataFrame:
@@ -149,8 +147,6 @@ CLAIMS = (
 
 def intervention_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     """Accuracy over the trace, one dot per start and continuation, for each probe; and all numbers."""
-    if PART not in table.columns:
-        return ()
     rows = table.filter(pl.col(PART) == VARIANT)
     few = [Axis(f"accuracy_{n}", f"accuracy from {n:,} examples", f"accuracy_{n}_error") for n in EXAMPLES]
     standardised = Axis(STANDARDISED, "standardised probe's accuracy", f"{STANDARDISED}_error")
@@ -232,7 +228,8 @@ def flatness_interventions(scale: Scale, settings: Interventions) -> Experiment:
         settings = sharpened_on(scale.grammar.language, settings, scale.name)
     probe = sizes.probe_of(task)
     few = SampleEfficiencyQuantity(task, sizes.probe_test, sizes.probe, sizes.seed, EXAMPLES)
-    quantities = (sizes.loss(), sizes.trace(), probe, sizes.probe_of(task, STANDARDISED, Standardised()), few)
+    standardised = sizes.probe_of(task, STANDARDISED, Standardised())
+    measured = Measured((sizes.loss(), sizes.trace(), probe, standardised, few))
     return Experiment(
         name="flatness-interventions",
         title="Is flatter better where flatness is set at equal loss?",
@@ -250,7 +247,7 @@ def flatness_interventions(scale: Scale, settings: Interventions) -> Experiment:
             "used. The probes are the paper's and one on standardised features; both are also trained on few "
             "examples.",
         ),
-        runs=branched_runs(scale.grammar, (settings.width,), scale.seeds, settings.branches, quantities),
+        runs=branched_runs(scale.grammar, (settings.width,), scale.seeds, settings.branches, measured),
         claims=CLAIMS,
         panels=intervention_panels,
     )

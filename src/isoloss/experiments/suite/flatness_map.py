@@ -6,11 +6,10 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import PREMISES, STAGE, EqualKnowledge, per_doubling
+from isoloss.experiments.equal_knowledge import PREMISES, EqualKnowledge, per_doubling
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, TRACE, trace_bars
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
-from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.polished_models import BETTER, MARGIN, START, polished_rows
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import at_scales, seeds_at
@@ -122,12 +121,7 @@ def flatness_map(scale: Scale) -> Experiment:
     """The flagship's models on languages that differ in what the loss pays for the label alone."""
     as_in = AT[scale.name]
     chosen = (PRICES[0], PRICES[-1]) if scale.name in ("smoke", "laptop") else PRICES
-    sizes = scale.sizes
-    followed = (sizes.loss(as_in.predicted), sizes.trace())
-    downstream = (sizes.probe_of(TASK), *sizes.probes_beside(TASK))
-    runs: tuple[PlannedRun, ...] = tuple(
-        run for priced in chosen for run in priced.models(as_in).runs(scale.seeds, followed, downstream)
-    )
+    downstream = (scale.sizes.probe_of(TASK), *scale.sizes.probes_beside(TASK))
     return Experiment(
         name="flatness-map",
         title="When does flatness matter?",
@@ -139,14 +133,14 @@ def flatness_map(scale: Scale) -> Experiment:
             "in how much one half tells about the other, and so in what a model loses by ignoring the root: "
             "from nothing to 0.018 nats, a thousand times what the models have left to learn.",
         ),
-        runs=runs,
+        runs=tuple(run for priced in chosen for run in priced.models(as_in).runs(scale, downstream)),
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale),
     )
 
 
 def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
-    if STAGE not in table.columns or "accuracy" not in table.columns:
+    if "accuracy" not in table.columns:
         return ()
     rows = polished_rows(table).with_columns(paid=pl.col("language").str.strip_prefix("price "))
     caption = f"One dot per polished model. {trace_bars(scale.sizes)}"

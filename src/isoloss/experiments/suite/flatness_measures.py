@@ -56,7 +56,6 @@ class FlatnessSettings:
     gradient_sentences: int
     eigenvalue_sentences: int
     ascent_sentences: int
-    radii: tuple[float, ...] = RADII
 
     def competitors(self, seed: int) -> tuple[Quantity, ...]:
         """The measures of flatness to which the trace is compared."""
@@ -64,14 +63,15 @@ class FlatnessSettings:
             NormalisedTraceQuantity(self.trace_sentences, seed),
             TopEigenvalueQuantity(self.eigenvalue_sentences, seed),
             GradientNormQuantity(self.gradient_sentences, seed),
-            AscentSharpnessQuantity(self.ascent_sentences, seed, self.radii),
+            AscentSharpnessQuantity(self.ascent_sentences, seed),
         )
 
-    @property
-    def competing_columns(self) -> tuple[str, ...]:
-        """The competitors' names in a table."""
-        by_radius = tuple(map(sam_column, self.radii))
-        return ("normalised_trace", "wholly_normalised_trace", "top_eigenvalue", "gradient_norm", *by_radius)
+
+COMPETING = (
+    *("normalised_trace", "wholly_normalised_trace", "top_eigenvalue", "gradient_norm"),
+    *map(sam_column, RADII),
+)
+"""The competitors' columns in a table."""
 
 
 SMOKE = FlatnessSettings(
@@ -109,7 +109,7 @@ def flatness_measures(scale: Scale, flatness: FlatnessSettings) -> Experiment:
         ),
         runs=_runs(scale, flatness),
         claims=CLAIMS,
-        panels=lambda table: _panels(table, scale, flatness),
+        panels=lambda table: _panels(table, scale),
         paper_numbers=(("rank correlations", f"none: {OURS}"),),
     )
 
@@ -129,17 +129,16 @@ def _runs(scale: Scale, flatness: FlatnessSettings) -> tuple[PlannedRun, ...]:
     )
 
 
-def _panels(table: pl.DataFrame, scale: Scale, flatness: FlatnessSettings) -> tuple[Panel, ...]:
+def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     runs = judged_runs(table)
     of_sizes = [run for run in runs if run["rule"][0] == ADAMW]
-    columns = flatness.competing_columns
     ranked = (
         ("sizes-and-steps", "Over sizes and steps (AdamW)", of_sizes),
         ("rules-too", "Over sizes, steps and update rules", runs),
     )
     return (
-        *(ranking_panel(name, title, of, columns) for name, title, of in ranked if of),
-        *([_measures_panel(runs, columns, scale)] if runs else []),
+        *(ranking_panel(name, title, of, COMPETING) for name, title, of in ranked if of),
+        *([_measures_panel(runs, scale)] if runs else []),
     )
 
 
@@ -154,8 +153,8 @@ def ranking_panel(name: str, title: str, runs: Sequence[pl.DataFrame], columns: 
     return Panel(name, title, caption, charts, ranks)
 
 
-def _measures_panel(runs: Sequence[pl.DataFrame], columns: Sequence[str], scale: Scale) -> Panel:
-    axes = [Axis(name, name.replace("_", " "), f"{name}_error", logarithmic=True) for name in columns]
+def _measures_panel(runs: Sequence[pl.DataFrame], scale: Scale) -> Panel:
+    axes = [Axis(name, name.replace("_", " "), f"{name}_error", logarithmic=True) for name in COMPETING]
     return Panel(
         "measures",
         "Each measure against accuracy",
@@ -173,7 +172,7 @@ def _trace_beats(measure: str, words: str, withdrawn: str = "") -> Claim:
         measure=f"partial Spearman of −trace with accuracy minus that of −{words}, both {ALIKE}",
         unit="in rank correlation",
         claimed=above(ASSOCIATION),
-        statistic=Advantage(PartialRanking("trace", given=GIVEN), PartialRanking(measure, given=GIVEN)),
+        statistic=Advantage(PartialRanking("trace", GIVEN), PartialRanking(measure, GIVEN)),
         reason=WHY_ASSOCIATION,
         limit=2.0,
         withdrawn=withdrawn,
@@ -192,7 +191,7 @@ CLAIMS = (
         measure=f"partial Spearman of −trace with accuracy {ALIKE}",
         unit="in rank correlation",
         claimed=above(ASSOCIATION),
-        statistic=PartialRanking("trace", given=GIVEN),
+        statistic=PartialRanking("trace", GIVEN),
         reason=WHY_ASSOCIATION,
         limit=1.0,
     ),
@@ -239,7 +238,7 @@ def rank_correlation_table(runs: Frames, measures: Sequence[str]) -> pl.DataFram
         statistics: dict[str, Statistic] = {
             "Spearman": Ranking(measure),
             "Kendall": Ranking(measure, coefficient=kendall_tau),
-            f"Spearman given {' and '.join(others)}": PartialRanking(measure, given=others),
+            f"Spearman given {' and '.join(others)}": PartialRanking(measure, others),
         }
         for name, statistic in statistics.items():
             found = bootstrap.estimate(statistic)

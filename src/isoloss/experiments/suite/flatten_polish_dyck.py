@@ -125,10 +125,9 @@ def flatten_polish_dyck(scale: Scale) -> Experiment:
             "frozen, and the minimum-norm linear head that fits n uniform strings is taken; its squared "
             "error in g* is computed over all strings.",
         ),
-        runs=models.runs(scale.seeds, (sizes.loss(), sizes.trace()), (counting, damage)),
+        runs=models.runs(scale, (counting, damage)),
         claims=CLAIMS_ON_DYCK,
-        panels=lambda table: polished_panel(
-            table,
+        panels=polished_panel(
             sizes,
             "counting",
             "Errors in counting brackets, and what damage costs, against the trace at equal KL",

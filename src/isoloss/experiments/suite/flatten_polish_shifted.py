@@ -110,10 +110,9 @@ def flatten_polish_shifted(scale: Scale) -> Experiment:
             "others with the same words: with all right-hand sides of a symbol but the start equally likely, "
             "where it is less accurate, and with each root a quarter as likely as the one before.",
         ),
-        runs=models.runs(scale.seeds, (sizes.loss(models.predicted), sizes.trace()), probes),
+        runs=models.runs(scale, probes),
         claims=CLAIMS,
-        panels=lambda table: polished_panel(
-            table,
+        panels=polished_panel(
             sizes,
             "shifted",
             "Accuracy against the trace at equal KL, on each distribution",

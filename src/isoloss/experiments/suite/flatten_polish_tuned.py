@@ -103,10 +103,9 @@ def flatten_polish_tuned(scale: Scale) -> Experiment:
             "that know the same to 1e-5 nats, and whose traces lie several times apart (flatten-polish), are "
             "fine-tuned to the label of a sentence's root, on 100 sentences and on 300, two seeds each.",
         ),
-        runs=models.runs(scale.seeds, (sizes.loss(models.predicted), sizes.trace()), (*from_few, *tuned)),
+        runs=models.runs(scale, (*from_few, *tuned)),
         claims=CLAIMS,
-        panels=lambda table: polished_panel(
-            table,
+        panels=polished_panel(
             sizes,
             "tuned",
             "Accuracy against the trace at equal KL, fine-tuned and probed",

@@ -18,13 +18,14 @@ from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.language_runs import rounds_at, runs_of_sizes, seeds_at
 from isoloss.experiments.shared.real_text import ComparedTask
 from isoloss.experiments.statistics.along_runs import (
+    MeanOverSeeds,
     MeanWithinRuns,
     Slope,
     in_points,
     mean_gain,
     theil_sen_slope,
 )
-from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, by_seed
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
 from isoloss.experiments.teacher import TeachersLanguage
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.quantity import Quantity
@@ -62,16 +63,13 @@ class WhereConverged:
 
 @dataclass(frozen=True)
 class GainOverWidths:
-    """Mean over seeds of the slope of the gain per doubling of width; nan for one width."""
+    """The slope of the gain per doubling of width among one seed's runs; nan for one width."""
 
     gain: Statistic
 
     def __call__(self, runs: Frames) -> float:
-        slopes = []
-        for of_seed in by_seed(runs).values():
-            widths = np.log2([run["width"][0] for run in of_seed])
-            slopes.append(theil_sen_slope(widths, np.array([self.gain([run]) for run in of_seed])))
-        return float(np.mean(slopes)) if slopes else math.nan
+        widths = np.log2([run["width"][0] for run in runs])
+        return theil_sen_slope(widths, np.array([self.gain([run]) for run in runs]))
 
 
 def glue_of_causal_language(scale: Scale) -> Experiment:
@@ -187,7 +185,7 @@ def _claims_of(task: ComparedTask, longest: int) -> tuple[Claim, ...]:
             f"{name} form: larger students gain more from training.",
             "mean over seeds of the slope of that gain at the last checkpoint per doubling of width",
             "percentage points per doubling of width",
-            GainOverWidths(gain),
+            MeanOverSeeds(GainOverWidths(gain)),
         ),
     )
     return tuple(

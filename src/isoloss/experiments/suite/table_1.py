@@ -26,7 +26,13 @@ from isoloss.experiments.shared.claims import KL_WINDOW, WHY_KL_WINDOW, WHY_WIND
 from isoloss.experiments.shared.language_runs import rounds_at
 from isoloss.experiments.statistics.along_runs import Among, Last, MeanWithinRuns, in_points
 from isoloss.experiments.statistics.rank_correlation import Advantage
-from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, MeanAtSameStep, curve, doublings
+from isoloss.experiments.statistics.same_loss import (
+    LOSS_WINDOW,
+    MeanAtSameStep,
+    curve,
+    doublings,
+    mean_over_pairs,
+)
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.references import LOOKUP_TABLE, LookupTableReference
 from isoloss.measurements.rule_reading import RuleReadingQuantity
@@ -45,13 +51,12 @@ def surplus_loss(runs: Sequence[pl.DataFrame]) -> float:
 
     nan without a pair; AdamW's loss is interpolated if it has no checkpoint at that step.
     """
-    adamw = {run["seed"][0]: run for run in runs if run["rule"][0] == ADAMW}
-    surplus = []
-    for run in runs:
-        if run["rule"][0] == ADVERSARIAL and (reference := adamw.get(run["seed"][0])) is not None:
-            beside = curve(reference, "loss", "kl_error").at(run["step"][-1])
-            surplus.append(run["loss"][-1] / beside.value - 1)
-    return float(np.mean(surplus)) if surplus else float("nan")
+    return mean_over_pairs(_surplus, runs, ADVERSARIAL, ADAMW)
+
+
+def _surplus(run: pl.DataFrame, reference: pl.DataFrame) -> float:
+    beside = curve(reference, "loss", "kl_error").at(run["step"][-1])
+    return float(run["loss"][-1] / beside.value - 1)
 
 
 def share_at_work(runs: Sequence[pl.DataFrame]) -> float:

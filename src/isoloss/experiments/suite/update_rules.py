@@ -1,6 +1,5 @@
 """Beyond the paper: how flat and how good other update rules are at the loss that AdamW reaches too."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,6 +21,7 @@ from isoloss.experiments.figures import KL, TRACE, over_steps
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.shared.claims import ASSOCIATION, WHY_ASSOCIATION, flatter_is_better_at_one_kl
 from isoloss.experiments.shared.language_runs import rounds_at
+from isoloss.experiments.statistics.along_runs import MeanOverSeeds
 from isoloss.experiments.statistics.rank_correlation import PartialSlope, rank_correlation
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,
@@ -30,7 +30,6 @@ from isoloss.experiments.statistics.same_loss import (
     percentage_points,
     rows_at_same_loss,
 )
-from isoloss.experiments.statistics.seed_bootstrap import by_seed, once_per_frames
 from isoloss.panels import Axis, Categories, Colour, Dots, Panel
 from isoloss.results.verdict import above, below
 
@@ -41,18 +40,10 @@ OURS = "beyond the paper"
 
 
 def flatter_is_better(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over seeds of Spearman's correlation of (decrease of the trace, gain of accuracy) against AdamW.
+    """Spearman's correlation of (decrease of the trace, gain of accuracy) against AdamW, for one seed.
 
-    Only a seed's pairs are ranked together, since they share AdamW's run. A seed with too few of them to
-    be ranked counts as if it had not been run. nan if there are none.
+    Only a seed's pairs are ranked together, since they share AdamW's run. nan for too few to be ranked.
     """
-    found = [_of_seed(*of_seed) for of_seed in by_seed(runs).values()]
-    defined = [value for value in found if math.isfinite(value)]
-    return float(np.mean(defined)) if defined else math.nan
-
-
-@once_per_frames
-def _of_seed(*runs: pl.DataFrame) -> float:
     by_rule = {run["rule"][0]: run for run in runs}
     reference = by_rule.pop(ADAMW, None)
     found = [] if reference is None else [_against(run, reference) for run in by_rule.values()]
@@ -118,7 +109,7 @@ CLAIMS = (
         ),
         unit="in rank correlation",
         claimed=above(ASSOCIATION),
-        statistic=flatter_is_better,
+        statistic=MeanOverSeeds(flatter_is_better),
         reason=WHY_ASSOCIATION,
         limit=1.0,
     ),
