@@ -6,14 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
-from isoloss.command_line.terminal import broken, table_console
+from isoloss.command_line.terminal import broken, print_table
 from isoloss.measurements.checkpoint_comparison import Comparison
 from isoloss.measurements.compared_checkpoints import Checkpoint
 from isoloss.measurements.verdicts import ACCURACIES, MAJORITY, PairVerdict, conclusions
-from isoloss.results.estimate import Estimate
-from isoloss.results.record import Record, as_text
 
 TITLES = {
     "loss": "loss (nats)",
@@ -28,19 +24,15 @@ def print_comparison(
     comparison: Comparison, verdicts: Sequence[PairVerdict], notes: Sequence[str], report: Path
 ) -> None:
     """A row per checkpoint, the conclusions, notes on the numbers, and the location of the report."""
-    table = Table()
-    table.add_column("checkpoint", overflow="fold")
-    cells = {
+    columns = {
         name: [_cell(comparison, each, name) for each in comparison.checkpoints] for name in comparison.names
     }
-    measured = [name for name, column in cells.items() if any(column)]
-    for name in measured:
-        table.add_column(TITLES.get(name, name.replace("_", " ")), justify="right")
-    for place, checkpoint in enumerate(comparison.checkpoints):
-        table.add_row(checkpoint.name, *(cells[name][place] for name in measured))
+    measured = {name: cells for name, cells in columns.items() if any(cells)}
+    titles = ("checkpoint", *(TITLES.get(name, name.replace("_", " ")) for name in measured))
+    rows = list(zip([each.name for each in comparison.checkpoints], *measured.values(), strict=True))
     if (majority := comparison.majority) is not None:
-        table.add_row(MAJORITY, *(f"{majority.value:.4g}" if name in ACCURACIES else "" for name in measured))
-    table_console().print(table)
+        rows.append((MAJORITY, *(majority.value if name in ACCURACIES else "" for name in measured)))
+    print_table(titles, rows, left=("checkpoint",))
     for line in [*conclusions(verdicts), *notes]:
         print(broken(line))
     print(f"page: {report}")
@@ -61,14 +53,11 @@ def print_json(
     print(json.dumps(content, ensure_ascii=False, allow_nan=False))
 
 
-def _cell(comparison: Comparison, checkpoint: Checkpoint, name: str) -> str:
-    found: Estimate | Record | None
+def _cell(comparison: Comparison, checkpoint: Checkpoint, name: str) -> object:
     if name in ACCURACIES:
-        found = comparison.estimate(checkpoint, name)
-    else:
-        measured = comparison.measurement(checkpoint, name)
-        found = None if measured is None else measured.records[0]
-    return "" if found is None else as_text(found.value, found.standard_error)
+        return comparison.estimate(checkpoint, name) or ""
+    measured = comparison.measurement(checkpoint, name)
+    return "" if measured is None else measured.records[0]
 
 
 def _checkpoint_as_json(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.measurements.verdicts import PairVerdict, about, conclusions, judged
 from isoloss.models.tokenizer import lost_capitals
 from isoloss.results.estimate import CONFIDENCE, Estimate
-from isoloss.results.record import Record, as_text
+from isoloss.results.record import Record
 from isoloss.results.verdict import Verdict, below
 
 
@@ -95,7 +95,7 @@ def _table(measured: MeasuredModels, models: list[str]) -> Table:
 
 
 def _cells(records: list[Record], models: list[str]) -> list[str]:
-    by_model = {r.checkpoint: as_text(r.value, r.standard_error) for r in records}
+    by_model = {r.checkpoint: str(r) for r in records}
     return [by_model.get(name, "") for name in models]
 
 
