@@ -21,7 +21,6 @@ from isoloss.theory.finding import Finding, Statement
 from isoloss.theory.suite import statement_content
 
 ROLES: tuple[Role, ...] = ("effect", "premise", "withdrawn")
-MARKS = {Verdict.SUPPORTED: "✓", Verdict.NOT_SUPPORTED: "✗", Verdict.INCONCLUSIVE: "?"}
 DOUBTFUL = (Verdict.SUPPORTED, Verdict.INCONCLUSIVE, Verdict.NOT_SUPPORTED)
 """From least to most."""
 WITHDRAWN, INDENT = "–", "  "
@@ -39,7 +38,7 @@ def counted(judgements: Sequence[Judgement]) -> list[str]:
 
 
 def _numbers_of(verdicts: Sequence[Verdict]) -> str:
-    return ", ".join(f"{number} {MARKS[verdict]} {verdict}" for verdict, number in counts(verdicts).items())
+    return ", ".join(f"{number} {verdict.mark} {verdict}" for verdict, number in counts(verdicts).items())
 
 
 def claim_lines(
@@ -62,7 +61,7 @@ def claim_lines(
     title = f"{spoken(result.experiment.name)}: {result.experiment.title}"
     lines = [title] if width is None else textwrap.wrap(title, width, subsequent_indent=INDENT)
     for each, number, verdict in zip(shown, numbers, verdicts, strict=True):
-        mark = WITHDRAWN if each.claim.withdrawn else MARKS[each.verdict] if judged else " "
+        mark = WITHDRAWN if each.claim.withdrawn else each.verdict.mark if judged else " "
         name = without_middle(each.claim.name, longest)
         line = f"{INDENT}{mark} {name:<{longest}}{GAP}{number}" + (f"{GAP}{verdict}" if verdict else "")
         seeds = each.seeds_needed if judged and not each.claim.withdrawn else None
@@ -101,7 +100,7 @@ def _verdict_in_words(judged: Judgement, beside: BesideShipped | None) -> tuple[
         return str(judged.verdict), ""
     if claim.verdict == judged.verdict:
         return "same verdict as shipped", "as shipped"
-    return f"shipped: {claim.verdict}", f"shipped: {MARKS[claim.verdict]}"
+    return f"shipped: {claim.verdict}", f"shipped: {claim.verdict.mark}"
 
 
 def _cut(text: str, width: int | None) -> str:
@@ -205,14 +204,14 @@ def statement_lines(statements: Sequence[Statement], width: int) -> Iterator[str
     for statement in statements:
         verdicts = [finding.verdict for finding in statement.findings]
         held = sum(verdict == Verdict.SUPPORTED for verdict in verdicts)
-        mark = MARKS[max(verdicts, key=DOUBTFUL.index)] if verdicts else " "
+        mark = max(verdicts, key=DOUBTFUL.index).mark if verdicts else " "
         line = f"{INDENT}{mark} {statement.name:<{longest}}{GAP}{held:>2} of {len(verdicts):>2}{GAP}"
         yield _cut(line + statement.title, width)
 
 
 def finding_lines(finding: Finding, width: int) -> Iterator[str]:
     """The finding's sentence, and its number beside what was predicted; broken at `width` characters."""
-    start = f"{INDENT}{MARKS[finding.verdict]} "
+    start = f"{INDENT}{finding.verdict.mark} "
     inside = " " * len(start)
     yield from textwrap.wrap(finding.sentence, width, initial_indent=start, subsequent_indent=inside)
     yield from textwrap.wrap(in_numbers(finding), width, initial_indent=inside, subsequent_indent=inside)
