@@ -35,6 +35,7 @@ from isoloss.experiments.design import builtin_designs, requested_designs
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_names import GROUPS
 from isoloss.experiments.scale import scale_named
+from isoloss.results.verdict import Verdict
 
 PAGE = ROOT / "docs" / "what-we-found.md"
 PICTURES = (
@@ -79,7 +80,6 @@ Liu and others (2023), "the paper": of models with one loss the flatter (smaller
 better. KL: divergence from the exact distribution.
 """
 KINDS = {"effect": "Others", "premise": "Premises"}
-SIGNS = {"supported": "✓", "not supported": "✗", "inconclusive": "?"}
 
 
 def _summary(by_name: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _beside(result: dict[str, Any], answer: dict[str, Any]) -> str:
     }
     del found["premise"]["supported"]
     signs = {
-        kind: " ".join(f"{counts[verdict]}{sign}" for verdict, sign in SIGNS.items() if counts[verdict])
+        kind: " ".join(f"{counts[verdict]}{verdict.mark}" for verdict in Verdict if counts[verdict])
         for kind, counts in found.items()
     }
     return "".join(f"{KINDS[kind]}: {counted}. " for kind, counted in signs.items() if counted)

@@ -47,7 +47,12 @@ def json_of(answered: tuple[int, str, str]) -> Any:
 
 def refused(capsys: Capture, *arguments: object) -> str:
     """What the only line of a call says that exits with 2 and writes nothing to stdout."""
-    code, written, error = answer(capsys, *arguments)
+    return refusal_in(answer(capsys, *arguments))
+
+
+def refusal_in(answered: tuple[int, str, str]) -> str:
+    """The same, of a call that has been made."""
+    code, written, error = answered
     assert (code, written, error.count("\n")) == (2, "", 1), error
     assert error.startswith("isoloss: ")
     return error

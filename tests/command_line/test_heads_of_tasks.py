@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from called import Capture, answer, output_of, refused
+from called import Capture, answer, json_of, output_of, refused
 from models_with_heads import HEADS, ROWS, model_with_head, saved_model, table_of
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AutoTokenizer, PreTrainedModel
@@ -76,8 +76,8 @@ NOT_OF_PAIRS = [head for head in HEADS if head != "pair"]
 def test_a_model_with_the_head_of_a_task_is_measured_with_its_own_loss(tuned: Tuned, capsys: Capture) -> None:
     head, folder, table = tuned
     asked = ("--text", table, "--json", "--dtype", "float64", "--quantity")
-    written = output_of(answer(capsys, "flatness", folder, *asked, "fisher_trace", "pretraining_loss"))
-    records = {each["quantity"]: each for each in json.loads(written)["records"]}
+    told = json_of(answer(capsys, "flatness", folder, *asked, "fisher_trace", "pretraining_loss"))
+    records = {each["quantity"]: each for each in told["records"]}
     assert records["fisher_trace"]["value"] > 0
     model, rows = loaded(head, folder)
     losses = [float(model(**read).loss.detach()) for read in rows]
@@ -143,10 +143,9 @@ def test_damage_to_a_model_with_the_head_of_a_task_is_that_of_its_dense_fisher_m
 ) -> None:
     head, folder, table = tuned
     asked = ("--text", table, "--json", "--dtype", "float64", "--round", 8, "--check")
-    written = output_of(answer(capsys, "sensitivity", folder, *asked))
     found = {
         each["quantity"]: each["value"]
-        for each in json.loads(written)["records"]
+        for each in json_of(answer(capsys, "sensitivity", folder, *asked))["records"]
         if each["settings"]["part"] == "all"
     }
     model, rows = loaded(head, folder)
@@ -164,8 +163,8 @@ def test_the_precision_of_a_sensitivity_is_chosen(tuned: Tuned, capsys: Capture)
     asked = ("sensitivity", folder, "--text", table, "--json", "--round", 4, "--dtype")
     values = {}
     for precision in ("float32", "float64", "bfloat16"):
-        written = output_of(answer(capsys, *asked, precision))
-        values[precision] = [each["value"] for each in json.loads(written)["records"]]
+        told = json_of(answer(capsys, *asked, precision))
+        values[precision] = [each["value"] for each in told["records"]]
     assert values["float32"] == pytest.approx(values["float64"], rel=1e-3)
     assert values["bfloat16"] != values["float32"]
     by_default = json.loads(answer(capsys, *asked[:-1])[1])["records"]
@@ -293,8 +292,7 @@ def test_labels_are_part_of_what_is_compared_on(tmp_path: Path) -> None:
 )
 def test_what_a_model_with_the_head_of_a_task_takes_is_tried(tuned: Tuned, capsys: Capture) -> None:
     head, folder, table = tuned
-    written = output_of(answer(capsys, "inspect", folder, "--json"))
-    (found,) = json.loads(written)["models"]
+    (found,) = json_of(answer(capsys, "inspect", folder, "--json"))["models"]
     predicted = {"token": "token classes", "target": "target text", "labels": "text labels"}
     assert found["predicts"] == predicted.get(head, "text classes")
     assert found["trial"]["bytes_a_sentence"] > 0

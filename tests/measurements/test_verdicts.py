@@ -163,7 +163,7 @@ def test_a_record_of_an_accuracy_has_the_error_over_examples_and_seeds():
         if each.quantity == "linear_probe_accuracy"
     }
     assert shown == {
-        each.name: comparison.estimate(each, PROBE).standard_error for each in comparison.checkpoints
+        each.name: comparison.number(each, PROBE).standard_error for each in comparison.checkpoints
     }
     assert shown["a"] > 1.5 * float(right.mean(0).std()) / 200**0.5
 

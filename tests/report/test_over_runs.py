@@ -15,4 +15,4 @@ def test_the_slope_shown_is_that_of_claims_in_which_seeds_count_by_the_spread_of
     ]
     found = fitted_slope(pl.DataFrame(rows), "run", Axis("x", "x"), Axis("y", "y"))
     assert found is not None
-    assert found.slope.value == pytest.approx((9 * 1.0 + 1 * 2.0) / 10)
+    assert found[0].value == pytest.approx((9 * 1.0 + 1 * 2.0) / 10)

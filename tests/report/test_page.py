@@ -9,7 +9,7 @@ import pytest
 import vl_convert
 
 from isoloss.panels import Axis, Colour, Dots, Lines, Mark, Panel, Table
-from isoloss.report.frame import Link, LinkGroup, within_site
+from isoloss.report.frame import Link, within_site
 from isoloss.report.page import Page, Section, as_csv, drawn, message, write_lone_page, write_page
 from shown_results import JUDGEMENTS
 
@@ -55,10 +55,10 @@ def page(checkpoints: pl.DataFrame) -> Page:
 @pytest.fixture(scope="module")
 def site(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    links = LinkGroup("Both", (Link("index", "Overview"), Link("figure-1", "Figure 1")))
+    links = {"Both": (Link("index", "Overview"), Link("figure-1", "Figure 1"))}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(vl_convert, "svg_to_pdf", lambda svg, **_: b"")  # see test_pictures.py
-        assert write_page(page, folder, within_site((links,))) == folder / "figure-1.html"
+        assert write_page(page, folder, within_site(links)) == folder / "figure-1.html"
     return folder
 
 
@@ -108,7 +108,7 @@ def test_every_panel_has_its_numbers_and_pictures(site: Path, checkpoints: pl.Da
 def test_links_are_to_the_files_whatever_their_name(checkpoints: pl.DataFrame, tmp_path: Path) -> None:
     panel = drawn(Panel("loss", "Loss", "", (Dots(Axis("loss", "loss"), ACCURACY, WIDTH),), checkpoints))
     page = Page("50 % off #1?", "Page", (), panels=(panel,))
-    links = (LinkGroup("All", (Link(page.name, "Page"),)),)
+    links = {"All": (Link(page.name, "Page"),)}
     html = write_page(page, tmp_path, within_site(links)).read_text()
     found = [unquote(link) for link in re.findall(r'href="([^"#]+)"', html)]
     assert f"{page.name}.html" in found
@@ -128,7 +128,7 @@ def test_charts_over_one_axis_stand_one_above_another(
         drawn(Panel("stacked", "Stacked", "", lines, checkpoints, "stacked")),
         drawn(Panel("beside", "Beside", "", lines, checkpoints)),
     )
-    html = write_page(Page("page", "Page", (), panels=panels), tmp_path, within_site(())).read_text()
+    html = write_page(Page("page", "Page", (), panels=panels), tmp_path, within_site({})).read_text()
     assert html.count('class="charts stacked"') == 1
     assert [html.count(f"min-height: {height}px") for height in (220, 320)] == [3, 3]
     sizes = []
@@ -143,7 +143,7 @@ def test_premises_and_effects_have_a_table_each(tmp_path: Path) -> None:
     effect, other, _ = JUDGEMENTS
     premise = replace(other, claim=replace(other.claim, kind="premise", reason="it is so in the paper"))
     page = Page("page", "Page", (), judgements=(premise, effect))
-    html = write_page(page, tmp_path, within_site(())).read_text()
+    html = write_page(page, tmp_path, within_site({})).read_text()
     tables = html.split('<table class="claims">')[1:]
     assert ["Effect</th>" in tables[0], "Premise</th>" in tables[1]] == [True, True]
     assert effect.claim.name in tables[0]
@@ -165,7 +165,7 @@ def test_a_chart_may_have_many_rows(tmp_path: Path) -> None:
     cells = pl.DataFrame({"u": range(5001), "kind": ["cell"] * 5001})
     chart = Dots(Axis("u", "u"), Axis("u", "u"), Colour("kind", "kind"))
     panel = drawn(Panel("many", "Many", "", (chart,), cells))
-    html = write_page(Page("page", "Page", (), panels=(panel,)), tmp_path, within_site(())).read_text()
+    html = write_page(Page("page", "Page", (), panels=(panel,)), tmp_path, within_site({})).read_text()
     assert html.count('"u"') < 10
     assert html.count('"x": 5000.0') == 1
 

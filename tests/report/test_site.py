@@ -84,7 +84,7 @@ def test_claims_that_nobody_registered_are_said_to_be_so(pages: dict[str, Reader
 
 
 def test_a_claim_may_answer_another_question_than_its_experiment() -> None:
-    card = Card(Link("drift", "Drift"), "Drift?", question=Question.FLATNESS, judgements=JUDGEMENTS[:1])
+    card = Card(Link("drift", "Drift", "Drift?"), question=Question.FLATNESS, judgements=JUDGEMENTS[:1])
     other = replace(JUDGEMENTS[1].claim, answers=Question.LATER)
     both = replace(card, judgements=(*card.judgements, replace(JUDGEMENTS[1], claim=other)))
     found = {
@@ -95,7 +95,7 @@ def test_a_claim_may_answer_another_question_than_its_experiment() -> None:
 
 def test_the_finest_pictures_come_first_in_their_order() -> None:
     cards = [
-        Card(Link(name, name), "", picture, place=place)
+        Card(Link(name, name), picture, place=place)
         for name, picture, place in (
             ("plain", "a.svg", None),
             ("second", "b.svg", 2),
@@ -109,7 +109,7 @@ def test_the_finest_pictures_come_first_in_their_order() -> None:
 
 def test_effects_are_decided_whichever_way() -> None:
     """One holds, one does not, and one is open."""
-    said = decided_by_family([Card(Link("a", "a"), "", judgements=JUDGEMENTS)])
+    said = decided_by_family([Card(Link("a", "a"), judgements=JUDGEMENTS)])
     assert said.startswith("Of 3 effects, 2 are decided by Holm's procedure within each experiment")
 
 

@@ -1,8 +1,9 @@
 """`isoloss compare`: loss, flatness and accuracy of several models, and what may be said of them."""
 
+import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -23,7 +24,7 @@ from isoloss.command_line.options import (
     trace_stopping,
     usable_seed,
 )
-from isoloss.command_line.terminal import progress_display, starting
+from isoloss.command_line.terminal import broken, print_table, progress_display, starting
 from isoloss.errors import BadInput, Damaged
 from isoloss.measurements.on_sentences import quantity_named, refuse_unknown_quantities
 
@@ -36,6 +37,14 @@ if TYPE_CHECKING:
 LOSS_SENTENCES = 10_000
 """The loss of a sentence has a standard deviation of about 1 nat, so ten thousand give the mean to about 0.01
 nats, and differences between models, which find the same sentences hard, far more precisely."""
+
+TITLES = {
+    "loss": "loss (nats)",
+    "trace": "Fisher trace",
+    "probe": "linear probe",
+    "fine-tuning": "fine-tuned",
+}
+"""Of columns; others are called by their quantities' names."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,6 @@ def compare(options: CompareOptions) -> int:
     with starting("compare"):
         import torch
 
-        from isoloss.command_line.compare_table import print_comparison, print_json
         from isoloss.device import usable_device
         from isoloss.files import only_process_in, remove_unfinished
         from isoloss.measurements.checkpoint_comparison import Comparison, carry_out
@@ -145,9 +153,7 @@ def compare(options: CompareOptions) -> int:
         measured = carry_out(stages, models, store, report, damaged.append, progress)
     for sentence in damaged:
         print(sentence, file=sys.stderr)
-    comparison = compared(measured)
-    verdicts, notes = comparison.verdicts(options.same_loss), (*sources.notes, *comparison.notes)
-    (print_json if options.json else print_comparison)(comparison, verdicts, notes, options.output)
+    _print(options, compared(measured), sources)
     return 0
 
 
@@ -213,7 +219,6 @@ def _refuse_options_of_nothing(options: CompareOptions) -> None:
 
 
 def _plan_settings(options: CompareOptions, quantities: tuple[str, ...]) -> "PlanSettings":
-    """How everything is measured."""
     from isoloss.curvature.stopping import Stopping
     from isoloss.measurements.comparison_plan import PlanSettings
     from isoloss.measurements.labelled_inputs import LONGEST
@@ -253,3 +258,42 @@ def _write(
     write_lone_page(page, options.output)
     records = options.output.with_suffix(".jsonl")
     write_records(records, comparison.records, records.name)
+
+
+def _print(options: CompareOptions, comparison: "Comparison", sources: "Sources") -> None:
+    """Records, verdicts with their intervals, and checkpoints as JSON; or a table, conclusions and notes."""
+    from isoloss.measurements.verdicts import conclusions
+
+    verdicts = comparison.verdicts(options.same_loss)
+    concluded, notes = conclusions(verdicts), [*sources.notes, *comparison.notes]
+    if not options.json:
+        _print_table(comparison)
+        print("\n".join([*map(broken, [*concluded, *notes]), f"page: {options.output}"]))
+        return
+    models = []
+    for each in comparison.checkpoints:
+        known = asdict(each) | {"prediction": each.prediction.name}
+        del known["shapes"], known["tokens"]
+        models.append(known | {"padding": each.tokens.pad, "decoder_start": each.tokens.start})
+    content = {
+        "records": [asdict(record) for record in comparison.records],
+        "verdicts": [verdict.as_json for verdict in verdicts],
+        "conclusions": concluded,
+        "models": models,
+        "notes": notes,
+        "report": str(options.output),
+    }
+    print(json.dumps(content, ensure_ascii=False, allow_nan=False))
+
+
+def _print_table(comparison: "Comparison") -> None:
+    """A row per checkpoint, and the majority's; a column for what has been measured of any."""
+    from isoloss.measurements.verdicts import ACCURACIES, MAJORITY
+
+    every = comparison.checkpoints
+    measured = [name for name in comparison.names if any(comparison.number(each, name) for each in every)]
+    titles = ("checkpoint", *(TITLES.get(name, name.replace("_", " ")) for name in measured))
+    rows = [[each.name, *(comparison.number(each, name) or "" for name in measured)] for each in every]
+    if (majority := comparison.majority) is not None:
+        rows.append([MAJORITY, *(f"{majority.value:.4g}" if name in ACCURACIES else "" for name in measured)])
+    print_table(titles, rows, left=("checkpoint",))

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from rich.table import Table
 from tyro.conf import Positional
 
 from isoloss.command_line.show import quantity_in_words, refuse_without_specification, report_damage
-from isoloss.command_line.terminal import heavy_imports, in_lines, starting, table_console
+from isoloss.command_line.terminal import heavy_imports, in_lines, print_table, starting
 from isoloss.errors import BadInput
 
 if TYPE_CHECKING:
@@ -109,7 +108,6 @@ def _print(
     *,
     every: bool,
 ) -> None:
-    console = table_console()
     ways = ([run.name[:8] for run in runs], [run.name for run in runs], [str(run.folder) for run in runs])
     # Folders of copies may have one name.
     names = next(each for each in ways if each[0] != each[1])
@@ -117,12 +115,12 @@ def _print(
     main = _main(wholes)
     if wholes:
         print(in_lines(_conclusion(list(map(_called, runs, names)), main, loss)))
-    settings = Table(title="settings that differ", title_justify="left")
-    for heading in ("setting", *names):
-        settings.add_column(heading, overflow="fold")
-    for path, here, there in changed:
-        settings.add_row(path, *("" if value is None else str(value) for value in (here, there)))
-    console.print(settings if changed else "no setting differs")
+    if changed:
+        rows = [(path, *("" if each is None else str(each) for each in both)) for path, *both in changed]
+        headed = ("setting", *names)
+        print_table(headed, rows, left=headed, title="settings that differ", title_justify="left")
+    else:
+        print("no setting differs")
     if not wholes:
         print("nothing is measured for both runs on the same sentences at the same step")
         return
@@ -130,13 +128,13 @@ def _print(
     named = [(quantity_in_words(each.record), each) for each in in_turn] if every else list(main.items())
     at = {each.steps for _, each in named}
     title = _title(names, at) + ("" if loss is None else f", {_at(loss)}")
-    table = Table(title=title, title_justify="left")
-    for heading in (*(("step",) if len(at) > 1 else ()), "quantity", *names, "difference"):
-        table.add_column(heading, justify="left" if heading == "quantity" else "right", overflow="fold")
-    for name, each in named:
-        numbers = [str(e) for e in (each.first, each.second, each.difference)]
-        table.add_row(*([_steps(each.steps)] if len(at) > 1 else []), name, *numbers)
-    console.print(table)
+    steps = len(at) > 1
+    headed = (*["step"] * steps, "quantity", *names, "difference")
+    numbers = [
+        (*[_steps(each.steps)] * steps, name, each.first, each.second, each.difference)
+        for name, each in named
+    ]
+    print_table(headed, numbers, left=("quantity",), title=title, title_justify="left")
     if len(wholes) > len(named):
         print(f"{len(wholes) - len(named)} more rows, of other quantities and steps, with --all")
     if unpaired := list(dict.fromkeys(name for name, each in named if not each.paired)):

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
-from rich.table import Table
 
 from isoloss.command_line.options import Folder, Name, Number, refuse_below
-from isoloss.command_line.terminal import progress_display, starting, table_console
+from isoloss.command_line.terminal import print_table, progress_display, starting
 from isoloss.errors import BadInput, did_you_mean
 
 if TYPE_CHECKING:
@@ -189,15 +188,16 @@ def _facts(prepared: "PackedCorpus") -> dict[str, Any]:
 
 def _show(name: str, facts: dict[str, Any]) -> None:
     print(f"{name}: {facts['documents']:,} documents, {facts['duplicates']:,} of them duplicates, left out")
-    table = Table()
-    for heading in ("part", "documents", "sequences", "words", "padding", "dropped", "unknown"):
-        table.add_column(heading, justify="left" if heading == "part" else "right")
-    for part in ("training", "validation"):
-        held = facts[part]
-        numbers = (f"{held[each]:,}" for each in ("documents", "sequences", "words"))
-        shares = (f"{held[f'{each}_share']:.2%}" for each in ("padding", "dropped", "unknown"))
-        table.add_row(part, *numbers, *shares)
-    table_console().print(table)
+    numbers, shares = ("documents", "sequences", "words"), ("padding", "dropped", "unknown")
+    rows = [
+        (
+            part,
+            *(facts[part][each] for each in numbers),
+            *(f"{facts[part][f'{each}_share']:.2%}" for each in shares),
+        )
+        for part in ("training", "validation")
+    ]
+    print_table(("part", *numbers, *shares), rows, left=("part",))
     print(f"{facts['tokens']:,} tokens in the vocabulary, sequences of {facts['length']} tokens")
     print(f"in {facts['folder']}")
     if "first_part" in facts:

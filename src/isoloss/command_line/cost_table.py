@@ -2,7 +2,7 @@
 
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from isoloss.command_line.plain_table import PlainTable
@@ -29,19 +29,39 @@ from isoloss.progress import Progress
 Row = dict[str, Any]
 
 
+def _time(hours: float) -> str:
+    return duration(3600 * hours)
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 MEASURED = "timed here"
+COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "model": ("model", str),
+    "rule": ("rule", str),
+    "steps": ("steps", "{:,}".format),
+    "batch": ("batch_size", "{:,}".format),
+    "parameters": ("parameters", lambda number: f"{number / 1e6:.3g} M"),
+    "runs": ("runs", "{:,}".format),
+    "operations": ("operations", "{:.2e}".format),
+    "here": ("hours_here", _time),
+    "A100": ("hours_a100", _time),
+    "H100": ("hours_h100", _time),
+    "a seed on H100": ("minutes_a_run_h100", lambda minutes: _time(minutes / 60)),
+    "GB of memory": ("memory_gigabytes", _three_digits),
+    "GB on disk": ("disk_gigabytes", _three_digits),
+    MEASURED: ("hours_measured", _time),
+    "of the rate": ("share_measured", "{:.0%}".format),
+}
+"""What each shows of a row, and how; nothing where that is None, or the row has none."""
+OF_ONE_MODEL = ("model", "parameters", "a seed on H100", "GB of memory")
+"""The columns in which the sum of all is blank."""
+SUMMED = ("runs", "measurements", "operations", "hours_here", "hours_a100", "hours_h100", "disk_gigabytes")
 LEAST_FIRST = (
-    "operations",
-    "GB of memory",
-    "a seed on H100",
-    "parameters",
-    "A100",
-    "H100",
-    "GB on disk",
-    "batch",
-    "steps",
-    "of the rate",
-    "rule",
+    *("operations", "GB of memory", "a seed on H100", "parameters", "A100", "H100", "GB on disk"),
+    *("batch", "steps", "of the rate", "rule"),
 )
 """The columns that are left out where a line is too narrow, in this order."""
 CONTINUED = "continued by others"
@@ -61,7 +81,8 @@ def print_dry_run(
         machine = this_machine(request.device if request.on == "local" else "cpu")
         measured_on = request.device if request.measure else None
         rows = cost_rows(experiments, runs, machine, measured_on, progress)
-    total, width = _total(rows), None if request.wide else stdout_width()
+    total = {name: sum(row[name] for row in rows) for name in SUMMED}
+    width = None if request.wide else stdout_width()
     if request.json:
         print(json.dumps({"families": rows, "total": total, "assumed": _assumed(machine)}, indent=2))
         return
@@ -70,12 +91,10 @@ def print_dry_run(
     )
     groups: dict[str, list[dict[str, str]]] = {}
     for row in rows:
-        cells = {"model": row["model"], "rule": row["rule"]}
-        cells |= {"steps": f"{row['steps']:,}", "batch": f"{row['batch_size']:,}"}
-        numbers = _numbers(row) | (_measured_numbers(row) if "hours_measured" in row else {})
-        groups.setdefault(row["experiment"] or CONTINUED, []).append(cells | numbers)
-    groups["all of them"] = [{"model": "", **_numbers(total)}]
-    columns = list(dict.fromkeys(name for each in groups.values() for row in each for name in row))
+        cells = _cells(row) | ({MEASURED: "not measured"} if row.get("not_measured") else {})
+        groups.setdefault(row["experiment"] or CONTINUED, []).append(cells)
+    groups["all of them"] = [dict.fromkeys(OF_ONE_MODEL, "") | _cells(total)]
+    columns = [name for name in COLUMNS if any(name in row for each in groups.values() for row in each)]
     table = PlainTable(groups, columns, set(columns) - {"model", "rule"}, LEAST_FIRST)
     for line in table.lines(width):
         print(line)
@@ -161,47 +180,9 @@ def _model(run: PlannedRun) -> str:
     return f"{name} {settings.width} × {layers}" if layers and hasattr(settings, "width") else name
 
 
-def _numbers(row: Row) -> dict[str, str]:
-    """A row's cells, or those of the sum, by their columns' names."""
-    per_seed = row.get("minutes_a_run_h100")
-    return {
-        "parameters": f"{row['parameters'] / 1e6:.3g} M" if "parameters" in row else "",
-        "runs": f"{row['runs']:,}",
-        "operations": f"{row['operations']:.2e}",
-        "here": _time(row["hours_here"]),
-        "A100": _time(row["hours_a100"]),
-        "H100": _time(row["hours_h100"]),
-        "a seed on H100": "" if per_seed is None else _time(per_seed / 60),
-        "GB of memory": _three_digits(row["memory_gigabytes"]) if "memory_gigabytes" in row else "",
-        "GB on disk": _three_digits(row["disk_gigabytes"]),
-    }
-
-
-def _measured_numbers(row: Row) -> dict[str, str]:
-    if row["hours_measured"] is None:
-        return {MEASURED: "not measured"}
-    return {MEASURED: _time(row["hours_measured"]), "of the rate": f"{row['share_measured']:.0%}"}
-
-
-def _time(hours: float) -> str:
-    return duration(3600 * hours)
-
-
-def _three_digits(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _total(rows: Sequence[Row]) -> Row:
-    summed = (
-        "runs",
-        "measurements",
-        "operations",
-        "hours_here",
-        "hours_a100",
-        "hours_h100",
-        "disk_gigabytes",
-    )
-    return {name: sum(row[name] for row in rows) for name in summed}
+def _cells(row: Row) -> dict[str, str]:
+    known = {title: (row.get(key), shown) for title, (key, shown) in COLUMNS.items()}
+    return {title: shown(value) for title, (value, shown) in known.items() if value is not None}
 
 
 def _assumed(machine: Device) -> str:

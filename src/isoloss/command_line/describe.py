@@ -75,8 +75,6 @@ def describe(options: DescribeOptions) -> None:
 
 def in_words(description: "LanguageDescription") -> list[str]:
     """What the language is, its entropy, and the accuracies and the room of each task, a line each."""
-    from isoloss.results.record import as_text
-
     facts = ", ".join(f"{name} {value}" for name, value in description.facts if name != "digest")
     entropy = {record.quantity: record for record in description.entropy}
     masked, following = entropy["masked_entropy_sentence_averaged"], entropy["next_word_entropy"]
@@ -89,8 +87,7 @@ def in_words(description: "LanguageDescription") -> list[str]:
     ]
     return [
         f"{description.source}: {description.kind}; {facts}",
-        f"  entropy of a masked word: {as_text(masked.value, masked.standard_error)} nats; of the next word: "
-        f"{as_text(following.value, following.standard_error)} nats",
+        f"  entropy of a masked word: {masked} nats; of the next word: {following} nats",
         *(tasks or ["  tasks: none"]),
     ]
 

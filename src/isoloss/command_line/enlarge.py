@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.table import Table
 
 from isoloss.command_line.options import refuse_below
-from isoloss.command_line.terminal import progress_display, starting, table_console
+from isoloss.command_line.terminal import print_table, progress_display, starting
 from isoloss.errors import BadInput
 from isoloss.results.checkpoint import refuse_damaged
 
@@ -80,20 +79,17 @@ def _check_without_torch(options: EnlargeOptions) -> None:
 
 
 def _show(enlarged: "EnlargedCheckpoint", out: Path) -> None:
-    table = Table(
-        caption=(
-            f"{enlarged.dtype} weights; scores of random sentences differ by at most "
-            f"{enlarged.difference:.2g}, the largest score is {enlarged.largest_score:.2g}"
+    rows = [
+        (name, shape.width, shape.heads, shape.layers, shape.inner_width, parameters)
+        for name, shape, parameters in (
+            ("before", enlarged.small, enlarged.small_parameters),
+            ("after", enlarged.large, enlarged.large_parameters),
         )
+    ]
+    caption = (
+        f"{enlarged.dtype} weights; scores of random sentences differ by at most {enlarged.difference:.2g}, "
+        f"the largest score is {enlarged.largest_score:.2g}"
     )
-    for heading in ("", "width", "heads", "layers", "inner width", "parameters"):
-        table.add_column(heading, justify="right")
-    rows = {
-        "before": (enlarged.small, enlarged.small_parameters),
-        "after": (enlarged.large, enlarged.large_parameters),
-    }
-    for name, (shape, parameters) in rows.items():
-        numbers = (shape.width, shape.heads, shape.layers, shape.inner_width, parameters)
-        table.add_row(name, *(f"{number:,}" for number in numbers))
-    table_console().print(table)
+    titles = ("", "width", "heads", "layers", "inner width", "parameters")
+    print_table(titles, rows, left=(), caption=caption)
     print(f"written to {out}")

@@ -3,8 +3,6 @@
 import json
 from dataclasses import asdict, dataclass
 
-from rich.table import Table
-
 from isoloss.command_line.language_argument import (
     LONGEST,
     LanguageFile,
@@ -16,7 +14,7 @@ from isoloss.command_line.language_argument import (
     report_cost,
 )
 from isoloss.command_line.options import Number, usable_seed
-from isoloss.command_line.terminal import progress_display, starting, table_console
+from isoloss.command_line.terminal import print_table, progress_display, starting
 
 
 @dataclass(frozen=True)
@@ -54,9 +52,6 @@ def entropy(options: EntropyOptions) -> None:
     if options.json:
         print(json.dumps({"records": [asdict(record) for record in records]}, allow_nan=False))
         return
-    table = Table(caption=f"{n} sentences, seed {seed}")
-    for heading in ("quantity", "value", "± standard error", "unit"):
-        table.add_column(heading)
-    for record in records:
-        table.add_row(record.quantity, f"{record.value:.5f}", f"{record.standard_error:.5f}", record.unit)
-    table_console().print(table)
+    rows = [(each.quantity, f"{each.value:.5f}", f"{each.standard_error:.5f}", each.unit) for each in records]
+    titles = ("quantity", "value", "± standard error", "unit")
+    print_table(titles, rows, left=titles, caption=f"{n} sentences, seed {seed}")

@@ -15,7 +15,7 @@ from isoloss.measurements.measured_models import MeasuredModels
 from isoloss.measurements.quantity import row_title, warnings_of
 from isoloss.models.tokenizer import lost_capitals
 from isoloss.results.estimate import CONFIDENCE, Estimate
-from isoloss.results.record import Record, as_text
+from isoloss.results.record import Record
 
 if TYPE_CHECKING:
     from isoloss.measurements.verdicts import PairVerdict
@@ -98,7 +98,7 @@ def _table(measured: MeasuredModels, models: list[str]) -> Table:
 
 
 def _cells(records: list[Record], models: list[str]) -> list[str]:
-    by_model = {r.checkpoint: as_text(r.value, r.standard_error) for r in records}
+    by_model = {r.checkpoint: str(r) for r in records}
     return [by_model.get(name, "") for name in models]
 
 

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
 from isoloss.command_line.language_argument import (
     LONGEST,
     LanguageFile,
@@ -17,7 +15,7 @@ from isoloss.command_line.language_argument import (
     language_in,
     report_cost,
 )
-from isoloss.command_line.terminal import progress_display, starting, table_console
+from isoloss.command_line.terminal import print_table, progress_display, starting
 from isoloss.errors import BadInput
 from isoloss.languages.grammar import Grammar
 from isoloss.languages.outside import (
@@ -131,18 +129,16 @@ def _by_word(language: "Language", row: list[float]) -> dict[str, float]:
 
 
 def _show(found: dict[str, Any]) -> None:
-    table = Table(caption=f"log probability {found['log_probability']:.6g} nats")
-    table.add_column("position", justify="right")
-    table.add_column("word")
-    table.add_column("masked: given all other words")
-    table.add_column("next: given the words before")
+    rows = []
     for masked, following in zip(found["masked"], found["next"], strict=True):
         word = masked["word"]
         masked_word = _likely(masked["probabilities"].items(), word)
         next_word = _likely([*following["probabilities"].items(), ("(end)", following["end"])], word)
-        table.add_row(str(masked["position"]), word, masked_word, next_word)
-    table.add_row(str(len(found["masked"]) + 1), "(end)", "", _with_probability("(end)", found["end"]))
-    table_console().print(table)
+        rows.append((masked["position"], word, masked_word, next_word))
+    rows.append((len(rows) + 1, "(end)", "", _with_probability("(end)", found["end"])))
+    text = ("word", "masked: given all other words", "next: given the words before")
+    caption = f"log probability {found['log_probability']:.6g} nats"
+    print_table(("position", *text), rows, left=text, caption=caption)
 
 
 def _likely(distribution: Iterable[tuple[str, float]], word: str) -> str:

@@ -132,7 +132,6 @@ def _alike(several: Sequence[Sequence[str]]) -> int:
 
 def _row(run: "StoredRun") -> Row:
     """The run's cells by their columns' names, but for its own."""
-    from isoloss.results.record import as_text
     from isoloss.stored_runs.run_filter import records_of, run_facts, values_of
 
     def one(key: str) -> str:
@@ -154,7 +153,7 @@ def _row(run: "StoredRun") -> Row:
             step = record.settings.get("step")
             earlier = f" at {step:,}" if isinstance(step, int) and step != run.step else ""
             # Of several, e.g. of the same model enlarged, the first is the plainest.
-            row.setdefault(column, as_text(record.value, record.standard_error) + earlier)
+            row.setdefault(column, f"{record}{earlier}")
     row |= {
         "rule": one("update_rule"),
         "objective": one("objective"),

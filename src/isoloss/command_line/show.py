@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from rich.table import Table
 from tyro.conf import Positional
 
-from isoloss.command_line.terminal import starting, table_console
+from isoloss.command_line.terminal import print_table, starting
 from isoloss.errors import Damaged
 from isoloss.results.checkpoint import checkpoint_folders, holds_another, read_checkpoint
 
@@ -51,7 +50,18 @@ def show(options: ShowOptions) -> int:
     for checkpoint in found.checkpoints:
         print(f"\n{_checkpoint_line(checkpoint)}")
         if checkpoint.records:
-            table_console().print(_table(checkpoint))
+            rows = [
+                (
+                    quantity_in_words(each),
+                    each,
+                    each.n,
+                    each.unit,
+                    str(each.settings.get("measured_on", ""))[:8],
+                )
+                for each in checkpoint.records
+            ]
+            titles = ("quantity", "value", "n", "unit", "on")
+            print_table(titles, rows, left=("quantity", "unit", "on"))
     return code
 
 
@@ -123,19 +133,6 @@ def _checkpoint_line(checkpoint: "StoredCheckpoint") -> str:
         parts.append(f"training loss {loss:.5g} nats")
     parts += [f"{name} {value:.5g}" for name, value in checkpoint.content.get("readings", {}).items()]
     return ", ".join(parts)
-
-
-def _table(checkpoint: "StoredCheckpoint") -> Table:
-    from isoloss.results.record import as_text
-
-    table = Table()
-    for heading, right in (("quantity", False), ("value", True), ("n", True), ("unit", False), ("on", False)):
-        table.add_column(heading, justify="right" if right else "left", overflow="fold")
-    for record in checkpoint.records:
-        value = as_text(record.value, record.standard_error)
-        where = str(record.settings.get("measured_on", ""))[:8]
-        table.add_row(quantity_in_words(record), value, f"{record.n:,}", record.unit, where)
-    return table
 
 
 def quantity_in_words(record: "Record") -> str:

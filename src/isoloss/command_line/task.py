@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
-from rich.table import Table
 
 from isoloss.command_line.options import refuse_below
-from isoloss.command_line.terminal import in_lines, progress_display, starting, table_console
+from isoloss.command_line.terminal import in_lines, print_table, progress_display, starting
 
 if TYPE_CHECKING:
     from isoloss.corpora.labelled_texts import LabelledTexts, TaskSource, TextTask
@@ -50,12 +49,9 @@ def task(options: TaskOptions) -> None:
         print(json.dumps(facts, indent=2, ensure_ascii=False))
         return
     read = f" Read at commit {facts['commit']}." if facts["commit"] else ""
-    table = Table(title=found.name, caption=source.description + read)
-    for heading in ("part", "examples", *found.classes):
-        table.add_column(heading, justify="left" if heading == "part" else "right")
-    for part, counts in facts["parts"].items():
-        table.add_row(part, f"{sum(counts.values()):,}", *(f"{counts[name]:,}" for name in found.classes))
-    table_console().print(table)
+    titles = ("part", "examples", *found.classes)
+    counts = [(part, sum(of.values()), *of.values()) for part, of in facts["parts"].items()]
+    print_table(titles, counts, left=("part",), title=found.name, caption=source.description + read)
     for number, name in enumerate(found.classes):
         rows = [row for row, label in enumerate(found.train.labels) if label == number][: options.examples]
         for row in rows:

@@ -6,7 +6,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.file_proxy import FileProxy
 from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
+from rich.table import Table
 from rich.text import Text
 
 from isoloss.errors import printable
@@ -198,6 +199,23 @@ def table_console() -> Console:
     """Standard output; unless it is a terminal, each of a table's rows is one line, however long."""
     width = None if sys.stdout.isatty() else LINE
     return _Console(file=_unchanged(sys.stdout), width=width, **AS_IT_IS)
+
+
+def print_table(
+    titles: Sequence[str], rows: Iterable[Sequence[object]], *, left: Collection[str], **around: Any
+) -> None:
+    """A table on standard output, with the columns of these titles set to the left and others to the right.
+
+    Cells are as in `as_text`; `around` are settings of rich's table, such as its title and caption.
+    """
+    from isoloss.results.record import as_text
+
+    table = Table(**around)
+    for title in titles:
+        table.add_column(title, justify="left" if title in left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(as_text, row))
+    table_console().print(table)
 
 
 def error_console() -> Console:

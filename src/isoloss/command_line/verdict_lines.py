@@ -4,8 +4,8 @@ import json
 import math
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from isoloss.command_line.plain_table import GAP, without_middle
@@ -21,24 +21,11 @@ from isoloss.theory.finding import Finding, Statement
 from isoloss.theory.suite import statement_content
 
 ROLES: tuple[Role, ...] = ("effect", "premise", "withdrawn")
-MARKS = {Verdict.SUPPORTED: "✓", Verdict.NOT_SUPPORTED: "✗", Verdict.INCONCLUSIVE: "?"}
 DOUBTFUL = (Verdict.SUPPORTED, Verdict.INCONCLUSIVE, Verdict.NOT_SUPPORTED)
 """From least to most."""
 WITHDRAWN, INDENT = "–", "  "
 SHORTEST = 16
 """Characters of a claim's name that are always shown."""
-
-
-@dataclass(frozen=True)
-class ClaimLine:
-    """One claim; `brief` is its verdict in ten characters, and `more` is said where there is room."""
-
-    mark: str
-    name: str
-    number: str
-    verdict: str
-    brief: str
-    more: tuple[str, ...]
 
 
 def counted(judgements: Sequence[Judgement]) -> list[str]:
@@ -51,7 +38,7 @@ def counted(judgements: Sequence[Judgement]) -> list[str]:
 
 
 def _numbers_of(verdicts: Sequence[Verdict]) -> str:
-    return ", ".join(f"{number} {MARKS[verdict]} {verdict}" for verdict, number in counts(verdicts).items())
+    return ", ".join(f"{number} {verdict.mark} {verdict}" for verdict, number in counts(verdicts).items())
 
 
 def claim_lines(
@@ -62,34 +49,38 @@ def claim_lines(
     Where a line does not fit, its unit and what would decide it are left out, then the verdict is said in
     brief, then the middle of the name is left out. `judged` is false where the scale decides nothing.
     """
-    of_roles = [each for role in ROLES for each in result.judgements if each.claim.role == role]
-    lines = [_line(each, beside, judged=judged) for each in of_roles]
-    if not lines:
+    shown = [each for role in ROLES for each in result.judgements if each.claim.role == role]
+    if not shown:
         return []
-    longest, numbers, verdicts = (
-        max(len(getattr(line, column)) for line in lines) for column in ("name", "number", "verdict")
-    )
-    if width is not None and _room(width, numbers, verdicts) < longest:
-        lines = [replace(line, verdict=line.brief) for line in lines]
-        verdicts = max(len(line.verdict) for line in lines)
-        longest = min(longest, max(SHORTEST, _room(width, numbers, verdicts)))
+    said = [_verdict_in_words(each, beside) if judged else ("", "") for each in shown]
+    numbers, verdicts = _in_a_column(map(_number, shown)), _in_a_column(whole for whole, _ in said)
+    longest = max(len(each.claim.name) for each in shown)
+    if width is not None and _room(width, numbers[0], verdicts[0]) < longest:
+        verdicts = _in_a_column(brief for _, brief in said)
+        longest = min(longest, max(SHORTEST, _room(width, numbers[0], verdicts[0])))
     title = f"{spoken(result.experiment.name)}: {result.experiment.title}"
-    headed = [title] if width is None else textwrap.wrap(title, width, subsequent_indent=INDENT)
-    return [*headed, *(_written(line, longest, numbers, verdicts, width) for line in lines)]
+    lines = [title] if width is None else textwrap.wrap(title, width, subsequent_indent=INDENT)
+    for each, number, verdict in zip(shown, numbers, verdicts, strict=True):
+        mark = WITHDRAWN if each.claim.withdrawn else each.verdict.mark if judged else " "
+        name = without_middle(each.claim.name, longest)
+        line = f"{INDENT}{mark} {name:<{longest}}{GAP}{number}" + (f"{GAP}{verdict}" if verdict else "")
+        seeds = each.seeds_needed if judged and not each.claim.withdrawn else None
+        for more in (each.claim.reading.unit, f"{seeds} seeds would decide" if seeds else each.why_undefined):
+            if more and (width is None or len(f"{line}{GAP}{more}") <= width):
+                line = f"{line}{GAP}{more}"
+        lines.append(_cut(line.rstrip(), width))
+    return lines
 
 
-def _room(width: int, numbers: int, verdicts: int) -> int:
-    """The characters that numbers and verdicts, so many wide, leave to a name."""
-    return width - len(f"{INDENT}✓ {GAP}") - numbers - (len(GAP) + verdicts if verdicts else 0)
+def _in_a_column(texts: Iterable[str]) -> list[str]:
+    """All as wide as the widest."""
+    known = list(texts)
+    return [text.ljust(max(map(len, known))) for text in known]
 
 
-def _line(each: Judgement, beside: BesideShipped | None, *, judged: bool) -> ClaimLine:
-    withdrawn = each.claim.withdrawn
-    mark = WITHDRAWN if withdrawn else MARKS[each.verdict] if judged else " "
-    verdict, brief = _verdicts(each, beside) if judged else ("", "")
-    seeds = each.seeds_needed if judged and not withdrawn else None
-    more = [each.claim.reading.unit, f"{seeds} seeds would decide" if seeds else each.why_undefined]
-    return ClaimLine(mark, each.claim.name, _number(each), verdict, brief, tuple(filter(None, more)))
+def _room(width: int, number: str, verdict: str) -> int:
+    """The characters that a number and a verdict leave to a name."""
+    return width - len(f"{INDENT}✓ {GAP}{number}") - (len(f"{GAP}{verdict}") if verdict else 0)
 
 
 def _number(judged: Judgement) -> str:
@@ -100,7 +91,7 @@ def _number(judged: Judgement) -> str:
     return f"{value}{read.sign} ({f'{low} to {high}' if math.isfinite(judged.low) else 'no interval'})"
 
 
-def _verdicts(judged: Judgement, beside: BesideShipped | None) -> tuple[str, str]:
+def _verdict_in_words(judged: Judgement, beside: BesideShipped | None) -> tuple[str, str]:
     """What is said of the verdict, and the same in ten characters: the mark before the name tells it."""
     if judged.claim.withdrawn:
         return "withdrawn", "withdrawn"
@@ -109,18 +100,7 @@ def _verdicts(judged: Judgement, beside: BesideShipped | None) -> tuple[str, str
         return str(judged.verdict), ""
     if claim.verdict == judged.verdict:
         return "same verdict as shipped", "as shipped"
-    return f"shipped: {claim.verdict}", f"shipped: {MARKS[claim.verdict]}"
-
-
-def _written(line: ClaimLine, longest: int, numbers: int, verdicts: int, width: int | None) -> str:
-    name = without_middle(line.name, longest)
-    written = f"{INDENT}{line.mark} {name:<{longest}}{GAP}{line.number:<{numbers}}"
-    if verdicts:
-        written += f"{GAP}{line.verdict:<{verdicts}}"
-    for more in line.more:
-        if width is None or len(f"{written}{GAP}{more}") <= width:
-            written = f"{written}{GAP}{more}"
-    return _cut(written.rstrip(), width)
+    return f"shipped: {claim.verdict}", f"shipped: {claim.verdict.mark}"
 
 
 def _cut(text: str, width: int | None) -> str:
@@ -224,14 +204,14 @@ def statement_lines(statements: Sequence[Statement], width: int) -> Iterator[str
     for statement in statements:
         verdicts = [finding.verdict for finding in statement.findings]
         held = sum(verdict == Verdict.SUPPORTED for verdict in verdicts)
-        mark = MARKS[max(verdicts, key=DOUBTFUL.index)] if verdicts else " "
+        mark = max(verdicts, key=DOUBTFUL.index).mark if verdicts else " "
         line = f"{INDENT}{mark} {statement.name:<{longest}}{GAP}{held:>2} of {len(verdicts):>2}{GAP}"
         yield _cut(line + statement.title, width)
 
 
 def finding_lines(finding: Finding, width: int) -> Iterator[str]:
     """The finding's sentence, and its number beside what was predicted; broken at `width` characters."""
-    start = f"{INDENT}{MARKS[finding.verdict]} "
+    start = f"{INDENT}{finding.verdict.mark} "
     inside = " " * len(start)
     yield from textwrap.wrap(finding.sentence, width, initial_indent=start, subsequent_indent=inside)
     yield from textwrap.wrap(in_numbers(finding), width, initial_indent=inside, subsequent_indent=inside)

@@ -22,7 +22,7 @@ from isoloss.measurements.entropy import language_entropy, usual_sentences
 from isoloss.measurements.room_and_price import RoomSettings, measure_room, price
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import sample_mean
-from isoloss.results.record import Record, as_text
+from isoloss.results.record import Record
 from isoloss.results.store import read_sealed, write_sealed
 from isoloss.results.tensors import as_plain, from_plain
 from isoloss.seeds import derived_seed
@@ -73,12 +73,11 @@ class TaskDescription:
     @property
     def room_and_price(self) -> str:
         """Both in words, with their errors."""
-        room = f"room {as_text(self.room.value, self.room.standard_error)}"
+        room = f"room {self.room}"
         if self.price is None:
             return f"{room}; no price defined"
         price, exactly = self.price, " exactly" if self.price.standard_error is None else ""
-        number = f"{as_text(price.value, price.standard_error)} nats{exactly}"
-        return f"{room}; price {number}, given {price.settings['given']}"
+        return f"{room}; price {price} nats{exactly}, given {price.settings['given']}"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Checkpoints side by side: all measurements of each, and the differences between any two."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
@@ -96,11 +95,6 @@ class Comparison:
         quantity = found.records[0].quantity.removesuffix("_accuracy")
         return Accuracy(quantity, found.values["correct"], found.values["by_seed"])
 
-    def loss(self, checkpoint: Checkpoint) -> float:
-        """The pre-training loss in nats; nan if it has not been measured."""
-        found = self.measurement(checkpoint, LOSS)
-        return math.nan if found is None else found.records[0].value
-
     def difference(self, checkpoint: Checkpoint, reference: Checkpoint, name: str) -> Estimate | str | None:
         """`checkpoint` minus `reference`, or why they are not compared; None unless both are measured."""
         if name in ACCURACIES:
@@ -112,10 +106,12 @@ class Comparison:
         why = not_comparable(name, reference, checkpoint)
         return why or found.minus(of_reference) or "it has no values per sentence to compare"
 
-    def estimate(self, checkpoint: Checkpoint, name: str) -> Estimate | None:
-        """The accuracy with its error over test examples and seeds: its difference from none."""
-        accuracy = self.accuracy(checkpoint, name)
-        return None if accuracy is None else accuracy.minus_constant(torch.zeros_like(accuracy.correct))
+    def number(self, checkpoint: Checkpoint, name: str) -> Estimate | Record | None:
+        """What was measured, if it was; an accuracy with its error over test examples and seeds."""
+        if (accuracy := self.accuracy(checkpoint, name)) is not None:
+            return accuracy.minus_constant(torch.zeros_like(accuracy.correct))
+        found = self.measurement(checkpoint, name)
+        return None if found is None else found.records[0]
 
     @property
     def majority(self) -> Record | None:
@@ -148,24 +144,28 @@ class Comparison:
             for name in ACCURACIES
             if (difference := self.over_majority(checkpoint, name)) is not None
         ]
-        losses = {checkpoint.name: self.loss(checkpoint) for checkpoint in self.checkpoints}
+        losses = {
+            checkpoint.name: loss.value
+            for checkpoint in self.checkpoints
+            if (loss := self.number(checkpoint, LOSS)) is not None
+        }
         return answered([*of_pairs, *of_accuracies], losses, same_loss)
 
     @property
     def records(self) -> list[Record]:
         """All measurements, each accuracy's majority baseline, and differences from the first checkpoint.
 
-        Errors of accuracies are over test examples and seeds, as in `estimate`.
+        Errors of accuracies are over test examples and seeds, as in `number`.
         """
         records = [record for each in self.measured.values() for record in each.records]
         for checkpoint in self.checkpoints:
             tuned = self.measurement(checkpoint, FINE_TUNING)
             records += [] if tuned is None else tuned.records
         errors = {
-            (checkpoint.name, f"{accuracy.quantity}_accuracy"): estimate.standard_error
+            (checkpoint.name, f"{accuracy.quantity}_accuracy"): found.standard_error
             for checkpoint, name in product(self.checkpoints, ACCURACIES)
             if (accuracy := self.accuracy(checkpoint, name)) is not None
-            and (estimate := self.estimate(checkpoint, name)) is not None
+            and (found := self.number(checkpoint, name)) is not None
         }
         records = [
             replace(each, standard_error=errors.get((each.checkpoint, each.quantity), each.standard_error))

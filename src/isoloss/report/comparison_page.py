@@ -113,11 +113,10 @@ def _numbers(comparison: Comparison) -> pl.DataFrame:
     rows = []
     for checkpoint in comparison.checkpoints:
         row: dict[str, object] = {"checkpoint": checkpoint.name}
-        for name in (LOSS, TRACE, *_others(comparison)):
-            if (found := comparison.measurement(checkpoint, name)) is not None:
-                row |= {name: found.records[0].value, f"{name}_error": found.records[0].standard_error}
-        if (accuracy := comparison.estimate(checkpoint, PROBE)) is not None:
-            row |= {"accuracy": accuracy.value, "accuracy_error": accuracy.standard_error}
+        for name in (LOSS, TRACE, *_others(comparison), PROBE):
+            if (found := comparison.number(checkpoint, name)) is not None:
+                column = "accuracy" if name == PROBE else name
+                row |= {column: found.value, f"{column}_error": found.standard_error}
         rows.append(row)
     return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -132,7 +131,7 @@ def _accuracies(comparison: Comparison) -> pl.DataFrame:
         }
         for checkpoint in comparison.checkpoints
         for name in WAYS
-        if (found := comparison.estimate(checkpoint, name)) is not None
+        if (found := comparison.number(checkpoint, name)) is not None
     ]
     if rows and (majority := comparison.majority) is not None:
         numbers = {"accuracy": majority.value, "accuracy_error": majority.standard_error}

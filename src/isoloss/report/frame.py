@@ -1,8 +1,9 @@
 """What pages share: Jinja templates with all inputs escaped, style, script, and links to one another."""
 
 import json
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
@@ -35,20 +36,12 @@ class Link:
 
 
 @dataclass(frozen=True)
-class LinkGroup:
-    """Links that belong together, under a title."""
-
-    title: str
-    links: tuple[Link, ...]
-
-
-@dataclass(frozen=True)
 class Frame:
-    """`style` and `script` are ready HTML, `groups` link to other pages."""
+    """`style` and `script` are ready HTML, `groups` are links to other pages, by their titles."""
 
     style: Markup
     script: Markup
-    groups: tuple[LinkGroup, ...] = ()
+    groups: Mapping[str, Sequence[Link]] = field(default_factory=dict)
 
 
 def alone() -> Frame:
@@ -57,7 +50,7 @@ def alone() -> Frame:
     return Frame(Markup("<style>{}</style>").format(style), Markup("<script>{}</script>").format(script))
 
 
-def within_site(groups: tuple[LinkGroup, ...]) -> Frame:
+def within_site(groups: Mapping[str, Sequence[Link]]) -> Frame:
     """For a page that shares style and script with the others; see `write_assets`."""
     style = Markup(f'<link rel="stylesheet" href="{ASSETS}/style.css">')
     return Frame(style, Markup(f'<script defer src="{ASSETS}/charts.js"></script>'), groups)

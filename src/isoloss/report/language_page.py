@@ -15,7 +15,7 @@ from isoloss.experiments.language_description import LanguageDescription, TaskDe
 from isoloss.report.marks import CHART_HEIGHT, specification
 from isoloss.report.page import DrawnPanel, Page, Section, write_lone_page
 from isoloss.report.table import tree_picture
-from isoloss.results.record import Record, as_text
+from isoloss.results.record import Record
 
 BARS, THICKEST = 12, 24
 TRUE, OTHER, REST = "the word that stands there", "another word", "all others together"
@@ -40,7 +40,7 @@ def language_page(description: LanguageDescription, name: str) -> Page:
         text=(
             "A language whose exact distribution is known, for every masked word and for every next word. No "
             "model can predict masked words with a loss below the entropy of their distribution, "
-            f"{as_text(least.value, least.standard_error)} nats.",
+            f"{least} nats.",
         ),
         opening=_sentences(description),
         panels=_panels(description),
@@ -83,7 +83,7 @@ def _sections(description: LanguageDescription) -> list[Section]:
     rows = tuple(
         (
             record.quantity.replace("_", " "),
-            f"{as_text(record.value, record.standard_error)} {record.unit} (n = {record.n:,})",
+            f"{record} {record.unit} (n = {record.n:,})",
         )
         for record in description.entropy
     )
@@ -143,7 +143,7 @@ def labels(words: Sequence[str]) -> list[str]:
 
 def _task(task: TaskDescription) -> str:
     shares = {"ceiling": task.ceiling, "blind": task.blind, "most common label": task.majority}
-    shown = (f"{name} {as_text(r.value, r.standard_error)}" for name, r in shares.items())
+    shown = (f"{name} {share}" for name, share in shares.items())
     asked = f"asked of {task.asked_of}; " if task.asked_of else ""
     classes = f"{task.classes} classes (n = {task.ceiling.n:,})"
     return f"{asked}{', '.join(shown)}; {classes}; {task.room_and_price}"

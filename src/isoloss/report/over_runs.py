@@ -1,7 +1,6 @@
 """What charts say of several runs at once: the mean with its spread, and the slope within a run or a seed."""
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -64,26 +63,18 @@ def mean_over_band(
     return [band.encode(color=alt.ColorValue("transparent")), *runs, mean]
 
 
-@dataclass(frozen=True)
-class Slope:
-    """The slope within the groups, with its error over seeds, and the line through the middle.
+def fitted_slope(
+    frame: pl.DataFrame, group: str, x: Axis, y: Axis
+) -> tuple[Estimate, list[tuple[float, float]]] | None:
+    """The slope within the groups, and the ends of a line of that slope through the middle.
 
-    A slope is per doubling of x where x is logarithmic, and in doublings of y where y is.
-    """
-
-    slope: Estimate
-    ends: tuple[tuple[float, float], tuple[float, float]]
-
-
-def fitted_slope(frame: pl.DataFrame, group: str, x: Axis, y: Axis) -> Slope | None:
-    """Least squares over all groups, each with its own intercept; None if it has no error.
-
-    As in claims on such slopes, seeds count by the spread of their x. The error is that of a ratio of sums
-    over seeds, linearised.
+    By least squares over all groups, each with its own intercept: per doubling of x where x is logarithmic,
+    and in doublings of y where y is. As in claims on such slopes, seeds count by the spread of their x. The
+    error is that of a ratio of sums over seeds, linearised; None if there is none.
 
     >>> rows = [{"seed": s, "x": x, "y": 2 * x - 30 * s} for s in (1, 5) for x in (s, s + 1.0)]
-    >>> found = fitted_slope(pl.DataFrame(rows), "seed", Axis("x", "x"), Axis("y", "y"))
-    >>> found.slope.value, found.slope.standard_error
+    >>> found, _ = fitted_slope(pl.DataFrame(rows), "seed", Axis("x", "x"), Axis("y", "y"))
+    >>> found.value, found.standard_error
     (2.0, 0.0)
     """
     if "seed" not in frame.columns:
@@ -106,8 +97,7 @@ def fitted_slope(frame: pl.DataFrame, group: str, x: Axis, y: Axis) -> Slope | N
     low, high = np.quantile(scaled["x"].to_numpy(), MIDDLE)
     middle = float(scaled["x"].to_numpy().mean()), float(scaled["y"].to_numpy().mean())
     ends = [(float(end), middle[1] + found.value * (float(end) - middle[0])) for end in (low, high)]
-    shown = [(_shown(place, x), _shown(value, y)) for place, value in ends]
-    return Slope(found, (shown[0], shown[1]))
+    return found, [(_shown(place, x), _shown(value, y)) for place, value in ends]
 
 
 def _shown(value: float, axis: Axis) -> float:
@@ -124,17 +114,17 @@ def fitted_lines(group: str, chart: Dots, frame: pl.DataFrame) -> list[alt.Chart
     apart = colours > 1 and frame.group_by(group).agg(pl.col("colour").n_unique())["colour"].max() == 1
     parts = frame.partition_by("colour", maintain_order=True) if apart else [frame]
     fits = [
-        (part["colour"][0], fit) for part in parts if (fit := fitted_slope(part, group, chart.x, chart.y))
+        (part["colour"][0], *fit) for part in parts if (fit := fitted_slope(part, group, chart.x, chart.y))
     ]
     if not fits:
         return []
-    ends = [{"of": of, "x": x, "y": y} for of, fit in fits for x, y in fit.ends]
+    ends = [{"of": of, "x": x, "y": y} for of, _, line in fits for x, y in line]
     per = "per doubling" if chart.x.logarithmic else "per nat" if "(nats)" in chart.x.title else "per unit"
     unit = " doublings" if chart.y.logarithmic else " points" if "accuracy" in chart.y.title else ""
     factor = 100 if unit == " points" else 1
     lines = [f"slope within a {chart.joined or group}:"]
-    for of, fit in fits:
-        number = as_text(factor * fit.slope.value, factor * fit.slope.standard_error)
+    for of, slope, _ in fits:
+        number = as_text(factor * slope.value, factor * slope.standard_error)
         lines.append(f"{of}: " * apart + f"{number}{unit} {per}")
     style: dict[str, Any] = {"color": marks.INK, "strokeWidth": 2.5, "interpolate": "linear", "clip": True}
     line = alt.Chart(pl.DataFrame(ends)).mark_line(**style).encode(detail=alt.Detail("of:N"))

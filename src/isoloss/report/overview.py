@@ -22,13 +22,12 @@ PICTURES_SHOWN = 4
 
 @dataclass(frozen=True)
 class Card:
-    """A page as shown in the overview: a link with its picture, if it has one, and its question.
+    """A page as shown in the overview: a link with its picture, if it has one, and what it answers.
 
     `place` is its place among those whose pictures are shown large, if it has one.
     """
 
     link: Link
-    text: str
     picture: str = ""
     question: Question = Question.MATERIAL
     place: int | None = None
@@ -68,25 +67,6 @@ class Answer:
         """How many claims and findings got each verdict."""
         of_theory = (finding.verdict for card in self.statements for finding in card.findings)
         return counts((*(judged.verdict for judged, _ in self.claims), *of_theory))
-
-
-@dataclass(frozen=True)
-class Overview:
-    """The first page; `where` gives the machines and versions with which the runs were trained.
-
-    `unregistered` are the claims that no commit fixed before the runs, as of a `Page`.
-    """
-
-    title: str
-    text: tuple[str, ...]
-    answers: tuple[Answer, ...]
-    gallery: tuple[Card, ...]
-    languages: tuple[Card, ...]
-    where: tuple[tuple[str, str], ...]
-    notices: tuple[str, ...] = ()
-    unregistered: str = ""
-    name: str = OVERVIEW
-    verdicts: tuple[Verdict, ...] = tuple(Verdict)
 
 
 def answers(experiments: Sequence[Card], statements: Sequence[Card]) -> tuple[Answer, ...]:

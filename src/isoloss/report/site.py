@@ -28,11 +28,12 @@ from isoloss.experiments.shipped_results import by_name, result_as_json
 from isoloss.files import write_atomically
 from isoloss.progress import Progress, part_of, silent
 from isoloss.report.experiment_page import ExperimentPage, notices_of, write_run_files
-from isoloss.report.frame import FILES, Link, LinkGroup, json_link, rendered, within_site, write_assets
+from isoloss.report.frame import FILES, Link, json_link, rendered, within_site, write_assets
 from isoloss.report.language_page import language_page
-from isoloss.report.overview import OVERVIEW, Card, Overview, answers, decided_by_family, gallery, paper_page
+from isoloss.report.overview import OVERVIEW, Answer, Card, answers, decided_by_family, gallery, paper_page
 from isoloss.report.page import Page, Section, drawn, several, spoken, write_page
 from isoloss.report.table import claims_as_latex
+from isoloss.results.verdict import Verdict
 from isoloss.theory.finding import Statement
 from isoloss.theory.suite import statement_content, stored_statements
 
@@ -111,7 +112,10 @@ def write_site(site: Site, folder: Path, progress: Progress = silent) -> Path:
     Pages refer to one another and to nothing outside `folder`: it opens from disk and can be moved. Raises
     IsolossError if it cannot be written.
     """
-    languages = {digest: _language_link(digest, p) for digest, p in site.descriptions.items()}
+    languages = {
+        digest: Link(_language_page_name(digest), f"{described.kind}, {described.source}")
+        for digest, described in site.descriptions.items()
+    }
     of_experiment = ExperimentPage(site.scale, site.output, site.again, languages)
     notices = (NOT_JUDGED,) if site.scale == UNJUDGED else ()
     experiments = [
@@ -120,66 +124,69 @@ def write_site(site: Site, folder: Path, progress: Progress = silent) -> Path:
     statements = [statement_page(statement) for statement in site.statements]
     of_languages = [language_page(p, languages[digest].name) for digest, p in site.descriptions.items()]
     beside = paper_page(site.results)
-    overview = _overview(site, experiments, statements, of_languages)
-    frame = within_site(_links(overview, beside))
+    cards = [_experiment_card(page, result) for page, result in zip(experiments, site.results, strict=True)]
+    answered = answers(cards, list(map(_statement_card, site.statements, statements)))
+    frame = within_site(_links(answered, beside))
     pages = [*experiments, *beside, *statements, *of_languages]
     write_assets(folder)
     for done, page in enumerate(pages):
         progress("writing the site", done, len(pages), page.name)
         write_page(page, folder, frame)
-    files = folder / FILES
-    numbers = {result.experiment.name: result_as_json(result) for result in site.results}
-    numbers |= {statement_page_name(each): statement_content(each) for each in site.statements}
-    for name, content in numbers.items():
-        write_atomically(files / f"{name}.json", json.dumps(content, indent=2, allow_nan=False))
-    for run in shared(run for result in site.results for run in result.experiment.runs):
-        write_run_files(run, site.output, folder)
-    if tables := [claims_as_latex(page.judgements, page.name) for page in experiments if page.judgements]:
-        write_atomically(files / "claims.tex", "\n".join(tables))
+    _write_files(site, experiments, folder)
     path = folder / f"{OVERVIEW}.html"
-    write_atomically(path, rendered("overview.html.j2", page=overview, frame=frame, scripted=False))
+    shown = {
+        "answers": answered,
+        "gallery": gallery(cards),
+        "languages": [_language_link(page, site) for page in of_languages],
+        "where": _where(site.results),
+        "verdicts": tuple(Verdict),
+    }
+    first = _overview(site, cards)
+    write_atomically(path, rendered("overview.html.j2", page=first, frame=frame, scripted=False, **shown))
     progress("writing the site", len(pages), len(pages))
     return path
 
 
-def _overview(
-    site: Site, experiments: Sequence[Page], statements: Sequence[Page], languages: Sequence[Page]
-) -> Overview:
+def _write_files(site: Site, experiments: Sequence[Page], folder: Path) -> None:
+    """What pages refer to beside what each writes: all numbers, the runs, and the claims in one file."""
+    numbers = {result.experiment.name: result_as_json(result) for result in site.results}
+    numbers |= {statement_page_name(each): statement_content(each) for each in site.statements}
+    for name, content in numbers.items():
+        write_atomically(folder / FILES / f"{name}.json", json.dumps(content, indent=2, allow_nan=False))
+    for run in shared(run for result in site.results for run in result.experiment.runs):
+        write_run_files(run, site.output, folder)
+    if tables := [claims_as_latex(page.judgements, page.name) for page in experiments if page.judgements]:
+        write_atomically(folder / FILES / "claims.tex", "\n".join(tables))
+
+
+def _overview(site: Site, experiments: Sequence[Card]) -> Page:
+    """What the first page says, above the answers."""
     planned = [run for result in site.results for run in result.experiment.runs]
     asked = several(len(site.results), "experiment")
     runs = several(len(shared(planned)), "pre-training run")
-    evidence = f", {several(len(statements), 'statement')} put to the test" if statements else ""
-    of_experiments = tuple(
-        _experiment_card(page, result) for page, result in zip(experiments, site.results, strict=True)
-    )
+    tested = len(site.statements)
+    evidence = f", {several(tested, 'statement')} put to the test" if tested else ""
     unregistered = [
         spoken(each.experiment.name)
         for each in site.results
         if each.tested and not each.experiment.registered
     ]
-    of_statements = [
-        Card(Link(page.name, spoken(statement.name), page.title), page.title, findings=statement.findings)
-        for statement, page in zip(site.statements, statements, strict=True)
-    ]
-    return Overview(
+    return Page(
+        name=OVERVIEW,
         title="Same pre-training loss, better downstream: what holds?",
         text=(
             "Liu, Xie, Li and Ma (ICML 2023) find that language models with the same pre-training loss "
             "differ downstream, and that flatness tells which is better. Here what holds is computed from "
             f"scratch at {site.scale} scale: {asked} with {runs}{evidence}, and "
             f"{'no verdict yet' if site.scale == UNJUDGED else 'every verdict'}.",
-            *filter(None, () if site.scale == UNJUDGED else (decided_by_family(of_experiments),)),
+            *filter(None, () if site.scale == UNJUDGED else (decided_by_family(experiments),)),
         ),
-        answers=answers(of_experiments, of_statements),
-        gallery=gallery(of_experiments),
-        languages=tuple(_language_card(page, site) for page in languages),
-        where=_where(site.results),
+        unregistered=f"of {', '.join(unregistered)}" if unregistered else "",
         notices=(
             *((NOT_JUDGED,) if site.scale == UNJUDGED else ()),
             *(f"{spoken(r.experiment.name)}: {text}" for r in site.results for text in notices_of(r)),
             *site.notices,
         ),
-        unregistered=f"of {', '.join(unregistered)}" if unregistered else "",
     )
 
 
@@ -191,26 +198,13 @@ def _where(results: Sequence[ExperimentResult]) -> tuple[tuple[str, str], ...]:
     return tuple(by_name(of_runs).items()) or (("machine", machine()), *versions().items())
 
 
-def _picture(page: Page) -> str:
-    """The first panel's, which is readable when small."""
-    return next((f"{FILES}/{page.name}-{panel.name}.svg" for panel in page.panels if panel.charts), "")
-
-
-def _links(overview: Overview, beside: Sequence[Page]) -> tuple[LinkGroup, ...]:
+def _links(answered: Sequence[Answer], beside: Sequence[Page]) -> dict[str, list[Link]]:
     """The links to everything, by question: languages' pages are linked from the overview and the figures."""
-    first = (
-        Link(OVERVIEW, "Overview"),
-        *(Link(page.name, "The paper and here", page.title) for page in beside),
-    )
-    by_question = (
-        LinkGroup(answer.question, tuple(card.link for card in (*answer.cards, *answer.statements)))
-        for answer in overview.answers
-    )
-    return (LinkGroup("", first), *(group for group in by_question if group.links))
-
-
-def _language_link(digest: str, description: LanguageDescription) -> Link:
-    return Link(_language_page_name(digest), f"{description.kind}, {description.source}")
+    papers = [Link(page.name, "The paper and here", page.title) for page in beside]
+    groups = {"": [Link(OVERVIEW, "Overview"), *papers]}
+    for answer in answered:
+        groups[answer.question] = [card.link for card in (*answer.cards, *answer.statements)]
+    return {title: links for title, links in groups.items() if links}
 
 
 def _language_page_name(digest: str) -> str:
@@ -218,25 +212,30 @@ def _language_page_name(digest: str) -> str:
 
 
 def _experiment_card(page: Page, result: ExperimentResult) -> Card:
+    """With the first panel's picture, which is readable when small."""
+    pictures = (f"{FILES}/{page.name}-{panel.name}.svg" for panel in page.panels if panel.charts)
     return Card(
         link=Link(page.name, spoken(page.name), page.title),
-        text=page.title,
-        picture=_picture(page),
+        picture=next(pictures, ""),
         question=result.experiment.question,
         place=result.experiment.gallery,
         judgements=result.tested,
     )
 
 
-def _language_card(page: Page, site: Site) -> Card:
-    """The page's title and the experiments on the language, since several may be of one kind and size."""
+def _statement_card(statement: Statement, page: Page) -> Card:
+    return Card(Link(page.name, spoken(statement.name), page.title), findings=statement.findings)
+
+
+def _language_link(page: Page, site: Site) -> Link:
+    """With the experiments on the language, since several may be of one kind and size."""
     using = [
         spoken(result.experiment.name)
         for result in site.results
         if page.name in {_language_page_name(run.language.digest) for run in result.experiment.runs}
     ]
     users = f" ({', '.join(using)})" if using else ""
-    return Card(Link(page.name, page.title), f"{page.title}{users}")
+    return Link(page.name, page.title, f"{page.title}{users}")
 
 
 def statement_page(statement: Statement) -> Page:

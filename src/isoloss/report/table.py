@@ -36,9 +36,7 @@ def cell(value: object, error: object = None) -> Markup:
     """
     if isinstance(value, Markup):
         return value
-    if isinstance(value, Estimate | Record):
-        return cell(value.value, value.standard_error)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = isinstance(value, int | float | Estimate | Record) and not isinstance(value, bool)
     element = Markup('<td class="number">{}</td>') if is_number else Markup("<td>{}</td>")
     return element.format(as_text(value, error if isinstance(error, float) else None))
 

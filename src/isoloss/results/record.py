@@ -31,8 +31,10 @@ class Record:
     measured and is empty for a property of the language alone. `settings` holds what distinguishes records of
     the same quantity, such as a step, a size or a task.
 
-    >>> Record("mean_length", 16.0, "words", 0.0, 1000).quantity
-    'mean_length'
+    As text it is the number with its error, see `as_text`.
+
+    >>> print(Record("mean_length", 16.0, "words", 0.25, 1000))
+    16.00 ± 0.25
     """
 
     quantity: str
@@ -43,6 +45,9 @@ class Record:
     seed: int | None = None
     checkpoint: str = ""
     settings: dict[str, Setting] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return as_text(self.value, self.standard_error)
 
 
 Values = dict[str, np.ndarray]

@@ -27,6 +27,11 @@ class Verdict(StrEnum):
         """
         return {"supported": "yes", "not supported": "no", "inconclusive": "open"}[self]
 
+    @property
+    def mark(self) -> str:
+        """What it is shown by at the beginning of a line."""
+        return {"supported": "✓", "not supported": "✗", "inconclusive": "?"}[self]
+
 
 def counts(verdicts: Iterable[Verdict]) -> dict[Verdict, int]:
     """Every verdict with its count.
