@@ -10,7 +10,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
-from isoloss.measurements.fine_tuning import FineTuningSettings
+from isoloss.measurements.fine_tuning import FineTuningSettings, fine_tune
+from isoloss.measurements.labelled_inputs import InputSplits
 from isoloss.measurements.linear_probe import Accuracy, LabelledFeatures, ProbeSettings
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
 from isoloss.objectives.batch import PretrainingObjective
@@ -40,15 +41,8 @@ class Examples(Protocol):
         """The features of the training and test examples."""
         ...
 
-    def fine_tuned(
-        self,
-        model: PreTrainedModel,
-        drawn: Any,
-        subject: Subject[Any],
-        settings: FineTuningSettings,
-        progress: Progress,
-    ) -> tuple[Accuracy, Accuracy]:
-        """The accuracy after fine-tuning on the training examples: of the best epochs, and of the last."""
+    def inputs(self, model: PreTrainedModel, drawn: Any, subject: Subject[Any]) -> InputSplits:
+        """What the model is fine-tuned, chosen and tested on. Raises BadInput if it cannot be."""
         ...
 
 
@@ -222,7 +216,8 @@ class AccuracyQuantity:
             features = self.examples.features(model, drawn, subject, progress)
             accuracies = [self.head.accuracy(features, progress)]
         else:
-            accuracies = [*self.examples.fine_tuned(model, drawn, subject, self.head.settings, progress)]
+            inputs = self.examples.inputs(model, drawn, subject)
+            accuracies = [*fine_tune(model, inputs, self.head.settings, progress)]
         settings = {**subject.settings, "task": self.examples.task_of(drawn)}
         records = [each for one in accuracies for each in one.records(subject.checkpoint, settings)]
         values = {name: each for one in accuracies for name, each in one.sentence_values().items()}

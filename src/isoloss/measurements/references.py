@@ -21,7 +21,7 @@ from isoloss.measurements.exact_loss import ExactLossQuantity, KnownSentences
 from isoloss.measurements.linear_probe import LabelledFeatures, reference_records
 from isoloss.measurements.quantity import Columns, Measurement, Subject, columns_in_order
 from isoloss.measurements.room_and_price import WORDS_PROBE
-from isoloss.measurements.student_task_texts import StudentTaskTexts, StudentTexts, bags_of_tokens
+from isoloss.measurements.student_task_texts import KeptTexts, StudentTaskTexts, bags_of_tokens
 from isoloss.measurements.task_texts import DrawnTask, TaskTexts, majority_record, scaled
 from isoloss.models.lookup_table import LookupTable, OneHotWords
 from isoloss.models.transformers import Architecture, initialised
@@ -230,12 +230,12 @@ class MajorityReference:
 
 @dataclass(frozen=True)
 class ControlTexts:
-    """A task, and its texts as read with the policy of the models and cut up anew."""
+    """A task, its texts as the models read them, and how much of the test a student knows, also cut anew."""
 
     task: TextTask
-    train: StudentTexts
-    test: StudentTexts
-    resegmented: StudentTexts
+    read: KeptTexts
+    coverage: float
+    resegmented_coverage: float
 
 
 @dataclass(frozen=True)
@@ -252,13 +252,14 @@ class TextControls:
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> ControlTexts:
         examples = self.of.examples
         assert isinstance(examples, StudentTaskTexts)
-        *_, anew = replace(examples, policy="resegment").texts(source, progress)
-        return ControlTexts(*examples.texts(source, progress), anew)
+        task, student = examples.read_by(source, progress)
+        shares = (student.coverage(task.test, policy) for policy in (examples.policy, "resegment"))
+        return ControlTexts(task, examples.draw(source, objective, progress), *shares)
 
     def measure(
         self, model: object, drawn: ControlTexts, subject: Subject[Language], progress: Progress
     ) -> Measurement:
-        train, test = drawn.train.inputs, drawn.test.inputs
+        train, test = drawn.read.train, drawn.read.test
         settings: dict[str, Setting] = {**subject.settings, "task": drawn.task.name}
         probe: Any = self.of.head.settings
         of_train, of_test = scaled(*bags_of_tokens(train, test))
@@ -267,9 +268,9 @@ class TextControls:
         bag, _ = bags.probed(probe, progress).records("bag of tokens", settings)
         records = [majority_record(drawn.task, settings), bag]
         shares = {
-            "coverage": drawn.test.coverage,
-            "coverage_resegmented": drawn.resegmented.coverage,
-            "longer_texts": drawn.test.longer,
+            "coverage": drawn.coverage,
+            "coverage_resegmented": drawn.resegmented_coverage,
+            "longer_texts": test.cut / len(test),
         }
         for name, share in shares.items():
             texts = len(drawn.task.test)
