@@ -89,7 +89,7 @@ def in_folder(folder: str, text: Path, sentences: int) -> Case:
     pieces = [
         each.part(start, min(start + 8, len(each))) for each in batches for start in range(0, len(each), 8)
     ]
-    objective, _ = apart_throughout(model, sampled.prediction, batches)
+    objective, _ = apart_throughout(model, sampled.objective, batches)
     half = len(pieces) // 2
     return Case(Path(folder).name, model, objective, pieces[:half], pieces[half:])
 

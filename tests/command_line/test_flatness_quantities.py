@@ -180,8 +180,8 @@ def test_every_quantity_of_the_folder_names_its_columns(quantity):
     batches = SampledBatches(corpus, MaskedTokens(), 0, SpecialTokens(mask=MASK))
     model = PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(TOKENS - 3, 8, 0)
     found = replace(on_sentences.quantity_named(quantity, 8, seed=0), **FEWER.get(quantity, {}))
-    drawn = found.draw(batches, batches.prediction, silent)
-    subject = Subject("m", batches.prediction, {}, batches)
+    drawn = found.draw(batches, batches.objective, silent)
+    subject = Subject("m", batches.objective, {}, batches)
     measured = found.measure(model, drawn, subject, silent)
     assert set(found.columns(measured.records)) == set(found.column_names)
     for name, values in measured.values.items():

@@ -18,9 +18,8 @@ from transformers import (
     XLMWithLMHeadModel,
 )
 
-from head_batches import head_batch
-from isoloss.measurements.task_heads import TargetText
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
+from isoloss.objectives.task_heads import TargetToken, target_batch
 from tiny_language_models import BERT, CAUSAL, GROUPED, PAD, SPECIAL, tiny_language_model
 from tiny_models import far_from_the_start
 
@@ -73,9 +72,7 @@ def model_of(name):
 
 def batch_of(name):
     if name == "t5":
-        return TargetText(), head_batch(
-            TargetText(), SENTENCES, [each[::-1] for each in SENTENCES], PAD, pad=PAD
-        )
+        return TargetToken(), target_batch(SENTENCES, [each[::-1] for each in SENTENCES], PAD, PAD)
     if name in (*CAUSAL, "phi", "gpt-neo", "gemma", "nemotron"):
         return PretrainedCausal(), next_token_batch(SENTENCES, PAD)
     return PretrainedMasked(), masked_batch(SENTENCES, [[1, 3], [1], [2, 3, 4]], mask=2, pad=PAD)

@@ -17,11 +17,10 @@ from transformers import (
 )
 from transformers.models.switch_transformers.modeling_switch_transformers import SwitchTransformersTop1Router
 
-from head_batches import head_batch
 from isoloss.curvature.predicted_kl import measured_kl, predicted_kl
 from isoloss.curvature.weight_changes import Noise, differences
-from isoloss.measurements.task_heads import TargetText
 from isoloss.objectives.pretrained import PretrainedMasked, masked_batch
+from isoloss.objectives.task_heads import TargetToken, target_batch
 
 TOKENS = 11
 SHAPE = {"d_model": 8, "d_kv": 4, "d_ff": 12, "num_layers": 2, "num_heads": 2, "decoder_start_token_id": 0}
@@ -50,8 +49,8 @@ def is_relative(name):
 def test_an_encoder_with_a_decoder(name, attention, sentences):
     kind, config, tables = WITH_A_DECODER[name]
     model = built(kind, config(vocab_size=TOKENS, attn_implementation=attention, **SHAPE))
-    batch = head_batch(TargetText(), TEXTS[:sentences], TARGETS[:sentences], 0)
-    found = checked_norms(model, TargetText(), batch, tokens=TOKENS)
+    batch = target_batch(TEXTS[:sentences], TARGETS[:sentences], 0, pad=0)
+    found = checked_norms(model, TargetToken(), batch, tokens=TOKENS)
     ways = [way for name, way in found.ways.items() if is_relative(name)]
     assert ways == ["relative bias" if sentences > 1 else "embedding"] * tables
 
@@ -63,10 +62,8 @@ def test_an_encoder_whose_words_see_blocks_of_others(attention):
         vocab_size=TOKENS, encoder_attention_type=attention, local_radius=2, global_block_size=2, **SHAPE
     )
     model = built(LongT5ForConditionalGeneration, config)
-    batch = head_batch(
-        TargetText(), [[3, 4, 5, 6], [7, 8, 9, 10], [9, 3, 4, 5]], [[4, 5], [6, 7], [3, 1]], 0, pad=0
-    )
-    checked_norms(model, TargetText(), batch, tokens=TOKENS)
+    batch = target_batch([[3, 4, 5, 6], [7, 8, 9, 10], [9, 3, 4, 5]], [[4, 5], [6, 7], [3, 1]], 0, pad=0)
+    checked_norms(model, TargetToken(), batch, tokens=TOKENS)
 
 
 def test_an_encoder_alone():
@@ -94,13 +91,13 @@ def test_experts_whose_router_converts_its_weights_at_every_call():
     for part in model.modules():
         if isinstance(part, SwitchTransformersTop1Router):
             part.dtype = torch.float64  # to single precision by default, in which norms have eight digits
-    batch = head_batch(TargetText(), TEXTS, TARGETS, 0)
-    found = checked_norms(model, TargetText(), batch, tokens=TOKENS)
+    batch = target_batch(TEXTS, TARGETS, 0, pad=0)
+    found = checked_norms(model, TargetToken(), batch, tokens=TOKENS)
     assert [way for name, way in found.ways.items() if is_relative(name)] == ["relative bias"] * 2
     assert not any("_apply" in vars(module) for module in model.modules())
     change = differences(model, Noise(1e-4))
-    predicted = predicted_kl(model, TargetText(), [batch], change).quadratic
+    predicted = predicted_kl(model, TargetToken(), [batch], change).quadratic
     torch.testing.assert_close(
-        predicted, measured_kl(model, TargetText(), [batch], change), rtol=0.01, atol=0.0
+        predicted, measured_kl(model, TargetToken(), [batch], change), rtol=0.01, atol=0.0
     )
     assert not any("_apply" in vars(module) for module in model.modules())

@@ -7,8 +7,7 @@ from torch import nn
 from transformers import LongT5Config, LongT5ForConditionalGeneration
 from unusual_models import Model, Whole, predicting
 
-from head_batches import head_batch
-from isoloss.measurements.task_heads import TargetText
+from isoloss.objectives.task_heads import TargetToken, target_batch
 
 WIDTH = 4
 
@@ -81,5 +80,5 @@ def test_global_tokens_of_an_encoder_are_not_taken_for_a_decoders_predictions(
     generator = torch.Generator().manual_seed(3)
     read = torch.randint(2, 20, (3, 32), generator=generator).tolist()
     targets = [torch.randint(2, 20, (length,), generator=generator).tolist() for length in lengths]
-    batch = head_batch(TargetText(), read, targets, 0)
-    checked_norms(built(LongT5ForConditionalGeneration, config), TargetText(), batch, tokens=20)
+    batch = target_batch(read, targets, 0, pad=0)
+    checked_norms(built(LongT5ForConditionalGeneration, config), TargetToken(), batch, tokens=20)

@@ -36,7 +36,6 @@ from transformers import (
     XLNetForTokenClassification,
 )
 
-from head_batches import head_batch
 from isoloss.curvature.fisher_diagonal import fisher_diagonal
 from isoloss.curvature.fisher_trace import RunningFisherTrace, fisher_trace
 from isoloss.curvature.per_sentence.directions import fisher_directions
@@ -48,11 +47,20 @@ from isoloss.curvature.per_sentence.traces import (
 )
 from isoloss.errors import BadInput
 from isoloss.measurements.models_on_text import load_predicting
-from isoloss.measurements.task_heads import TargetText, TextClasses, TextLabels, TokenClasses, class_numbers
-from isoloss.models.tokenizer import first_of_decoder
+from isoloss.measurements.task_heads import TextClasses, class_numbers, first_of_decoder
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.evaluation import refuse_reading_ahead
 from isoloss.objectives.pretrained import kept_apart
+from isoloss.objectives.task_heads import (
+    SequenceClass,
+    SequenceLabels,
+    TargetToken,
+    TokenClass,
+    class_batch,
+    labels_batch,
+    target_batch,
+    token_class_batch,
+)
 from thorough_cases import others_thorough
 
 CLASSES, TOKENS = 3, 11
@@ -102,9 +110,9 @@ def types_of(types):
     ("kind", "config"), [(BertForSequenceClassification, BERT), (GPT2ForSequenceClassification, GPT2)]
 )
 def test_the_class_of_a_text(kind, config):
-    model, batch = built(kind, config), head_batch(TextClasses(), TEXTS, [0, 2, 1, 2])
-    checked_norms(model, TextClasses(), batch, tokens=CLASSES)
-    is_the_models_own_loss(model, TextClasses(), batch, batch.targets)
+    model, batch = built(kind, config), class_batch(TEXTS, [0, 2, 1, 2], pad=0)
+    checked_norms(model, SequenceClass(), batch, tokens=CLASSES)
+    is_the_models_own_loss(model, SequenceClass(), batch, batch.targets)
 
 
 def test_the_trace_is_of_labels_drawn_from_the_model_itself():
@@ -112,9 +120,9 @@ def test_the_trace_is_of_labels_drawn_from_the_model_itself():
     model = built(BertForSequenceClassification, BERT)
     signs = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=CLASSES)), dtype=torch.float64)
     for text, label in zip(TEXTS, (0, 2, 1, 2), strict=True):
-        batch = head_batch(TextClasses(), [text] * len(signs), [label] * len(signs))
-        found = norms_along(model, TextClasses(), batch, lambda logits: fisher_directions(logits, signs))
-        exact = dense_traces(model, TextClasses(), head_batch(TextClasses(), [text], [label]))
+        batch = class_batch([text] * len(signs), [label] * len(signs), pad=0)
+        found = norms_along(model, SequenceClass(), batch, lambda logits: fisher_directions(logits, signs))
+        exact = dense_traces(model, SequenceClass(), class_batch([text], [label], pad=0))
         torch.testing.assert_close(sum(found.groups.values()).mean(), exact[0], rtol=1e-9, atol=0)
 
 
@@ -123,12 +131,12 @@ def test_several_classes_of_a_text_at_once_each_of_which_is_or_is_not(typed):
     model = built(BertForSequenceClassification, BERT)
     model.config.problem_type = "multi_label_classification"
     labels = [[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]]
-    batch = head_batch(TextLabels(), TEXTS, labels)
+    batch = labels_batch(TEXTS, labels, pad=0)
     if typed:
         batch = replace(batch, token_types=(batch.input_ids > 5).long())
-    checked_norms(model, TextLabels(), batch, tokens=2)
-    is_the_models_own_loss(model, TextLabels(), batch, torch.tensor(labels, dtype=torch.float64))
-    assert kept_apart(model, TextLabels(), batch) == TextLabels()
+    checked_norms(model, SequenceLabels(), batch, tokens=2)
+    is_the_models_own_loss(model, SequenceLabels(), batch, torch.tensor(labels, dtype=torch.float64))
+    assert kept_apart(model, SequenceLabels(), batch) == SequenceLabels()
 
 
 @pytest.mark.parametrize("padding", range(3, 7))
@@ -148,11 +156,11 @@ def test_a_class_is_known_by_its_number_unless_another_is_called_so():
 @pytest.mark.parametrize("head", others_thorough(["labels", "target"]))
 def test_the_diagonal_of_the_fisher_information_is_of_each_prediction_alone(head):
     if head == "labels":
-        model, objective = built(BertForSequenceClassification, BERT), TextLabels()
-        batch = head_batch(TextLabels(), TEXTS, [[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]])
+        model, objective = built(BertForSequenceClassification, BERT), SequenceLabels()
+        batch = labels_batch(TEXTS, [[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]], pad=0)
     else:
-        model, objective = built(T5ForConditionalGeneration, T5), TargetText()
-        batch = head_batch(TargetText(), TEXTS, [[4, 5], [6, 7, 8], [3, 1], [8, 8, 1]], 0)
+        model, objective = built(T5ForConditionalGeneration, T5), TargetToken()
+        batch = target_batch(TEXTS, [[4, 5], [6, 7, 8], [3, 1], [8, 8, 1]], 0, pad=0)
     found = fisher_diagonal(model, objective, batch)
     torch.testing.assert_close(found.values.sum(), dense_traces(model, objective, batch).mean())
 
@@ -160,19 +168,19 @@ def test_the_diagonal_of_the_fisher_information_is_of_each_prediction_alone(head
 def test_the_classes_of_tokens():
     model = built(BertForTokenClassification, BERT)
     labels = [[-100, 0, 2, 1], [1, -100], [0, 0, 2], [2, -100, -100, 1]]
-    batch = head_batch(TokenClasses(), TEXTS, labels)
-    checked_norms(model, TokenClasses(), batch, tokens=CLASSES)
+    batch = token_class_batch(TEXTS, labels, pad=0)
+    checked_norms(model, TokenClass(), batch, tokens=CLASSES)
     padded = torch.tensor([[*each, *[-100] * (4 - len(each))] for each in labels])
-    is_the_models_own_loss(model, TokenClasses(), batch, padded)
+    is_the_models_own_loss(model, TokenClass(), batch, padded)
 
 
 @pytest.mark.parametrize("texts", others_thorough([3, 2, 5]))
 def test_every_token_of_equally_long_texts_has_a_class(texts):
     model = built(BertForTokenClassification, BERT)
-    batch = head_batch(TokenClasses(), [[3, 5, 9 - each] for each in range(texts)], [[0, 2, 1]] * texts)
-    found = checked_norms(model, TokenClasses(), batch, tokens=CLASSES)
+    batch = token_class_batch([[3, 5, 9 - each] for each in range(texts)], [[0, 2, 1]] * texts, pad=0)
+    found = checked_norms(model, TokenClass(), batch, tokens=CLASSES)
     assert "per-sentence gradients" not in found.ways.values()
-    assert sentence_fisher_traces(model, TokenClasses(), batch, seed=0).compared
+    assert sentence_fisher_traces(model, TokenClass(), batch, seed=0).compared
 
 
 @pytest.mark.parametrize(
@@ -189,12 +197,12 @@ def test_every_token_of_equally_long_texts_has_a_class(texts):
 )
 def test_the_tokens_of_a_target(kind, config):
     model = built(kind, config)
-    batch = head_batch(TargetText(), TEXTS, TARGETS, first_of_decoder(model), pad=model.config.pad_token_id)
-    found = checked_norms(model, TargetText(), batch, tokens=TOKENS)
+    batch = target_batch(TEXTS, TARGETS, first_of_decoder(model), pad=model.config.pad_token_id)
+    found = checked_norms(model, TargetToken(), batch, tokens=TOKENS)
     assert set(found.ways.values()) != {"per-sentence gradients"}
     for number, (text, target) in enumerate(zip(TEXTS, TARGETS, strict=True)):
         own = model(input_ids=torch.tensor([text]), labels=torch.tensor([target])).loss
-        logits = TargetText().logits(model, batch)[batch.rows == number]
+        logits = TargetToken().logits(model, batch)[batch.rows == number]
         torch.testing.assert_close(
             torch.nn.functional.cross_entropy(logits, batch.targets[batch.rows == number]), own
         )
@@ -213,7 +221,7 @@ def test_the_tokens_of_a_target(kind, config):
 )
 def test_a_target_has_the_trace_that_it_has_alone_even_if_padding_changes_what_a_decoder_gives(kind, config):
     assert_traces_of_each_alone(
-        built(kind, config).float(), TargetText(), head_batch(TargetText(), TEXTS, TARGETS, 2)
+        built(kind, config).float(), TargetToken(), target_batch(TEXTS, TARGETS, 2, 0)
     )
 
 
@@ -227,21 +235,19 @@ def assert_traces_of_each_alone(model, objective, batch):
 
 
 def test_a_decoder_that_reads_ahead_is_refused():
-    batch = head_batch(TargetText(), TEXTS, TARGETS, 2)
-    refuse_reading_ahead(built(T5ForConditionalGeneration, T5), TargetText(), batch)
+    batch = target_batch(TEXTS, TARGETS, 2, pad=0)
+    refuse_reading_ahead(built(T5ForConditionalGeneration, T5), TargetToken(), batch)
     model = built(EncoderDecoderModel, two_berts(looks_back=False))
     with pytest.raises(BadInput, match="EncoderDecoderModel sees the token that it is to predict"):
-        refuse_reading_ahead(model, TargetText(), batch)
-    refuse_reading_ahead(model, TargetText(), head_batch(TargetText(), TEXTS, [[3]] * len(TEXTS), 2))
+        refuse_reading_ahead(model, TargetToken(), batch)
+    refuse_reading_ahead(model, TargetToken(), target_batch(TEXTS, [[3]] * len(TEXTS), 2, pad=0))
 
 
 def test_experts_of_a_classifier_are_normed_by_their_factors(tmp_path):
     config = MixtralConfig(**LABELLED, pad_token_id=0, num_key_value_heads=1, num_local_experts=3, **SMALL)
     built(MixtralForSequenceClassification, config).save_pretrained(tmp_path)
     model = load_predicting(str(tmp_path), TextClasses(), torch.float64)
-    found = checked_norms(
-        model, TextClasses(), head_batch(TextClasses(), TEXTS, [0, 2, 1, 2]), tokens=CLASSES
-    )
+    found = checked_norms(model, SequenceClass(), class_batch(TEXTS, [0, 2, 1, 2], pad=0), tokens=CLASSES)
     assert "per-sentence gradients" not in found.ways.values()
 
 
@@ -259,8 +265,8 @@ PEGASUS_X = PegasusXConfig(block_size=4, num_global_tokens=3, stagger_local_bloc
     others_thorough([(PegasusXForConditionalGeneration, PEGASUS_X), (LEDForConditionalGeneration, LED)]),
 )
 def test_encoders_that_fill_sentences_up_to_whole_blocks_are_measured_in_batch(kind, config):
-    batch = head_batch(TargetText(), TEXTS, TARGETS, 2, pad=config.pad_token_id)
-    together = assert_traces_of_each_alone(built(kind, config).float(), TargetText(), batch)
+    batch = target_batch(TEXTS, TARGETS, 2, pad=config.pad_token_id)
+    together = assert_traces_of_each_alone(built(kind, config).float(), TargetToken(), batch)
     assert "per-sentence gradients" not in together.result("").ways.values()
 
 
@@ -270,24 +276,22 @@ def test_encoders_that_fill_sentences_up_to_whole_blocks_are_measured_in_batch(k
 )
 def test_models_that_put_positions_first_or_pad_further_are_measured_in_batch(kind, config):
     texts = [*TEXTS, [3, 9, 8, 7, 6]]
-    batch = head_batch(TokenClasses(), texts, [[each % CLASSES for each in text] for text in texts])
-    together = assert_traces_of_each_alone(built(kind, config).float(), TokenClasses(), batch)
+    batch = token_class_batch(texts, [[each % CLASSES for each in text] for text in texts], pad=0)
+    together = assert_traces_of_each_alone(built(kind, config).float(), TokenClass(), batch)
     assert together.apart.way is None
 
 
 def test_a_pass_is_sized_by_the_sentence_with_the_most_to_predict_where_that_takes_more():
     model = built(T5ForConditionalGeneration, T5)
     read = [[3] * 9, *([[4] * 7] * 5)]
-    batches = [
-        head_batch(TargetText(), read, targets, 2) for targets in ([[3], *([[5] * 9] * 5)], [[5] * 9] * 6)
-    ]
-    takes = bytes_kept_for_backward(model, TargetText(), batches[1].part(1, 2).narrowed())
-    found = [sentences_at_once(model, TargetText(), each, int(3.9 * takes)) for each in batches]
+    batches = [target_batch(read, targets, 2, pad=0) for targets in ([[3], *([[5] * 9] * 5)], [[5] * 9] * 6)]
+    takes = bytes_kept_for_backward(model, TargetToken(), batches[1].part(1, 2).narrowed())
+    found = [sentences_at_once(model, TargetToken(), each, int(3.9 * takes)) for each in batches]
     assert found == [3, 3]
 
 
 def test_parts_of_a_batch_keep_what_the_decoder_reads():
-    batch = head_batch(TargetText(), TEXTS, [[4], [6, 7, 8], [3], [8]], 2)
+    batch = target_batch(TEXTS, [[4], [6, 7, 8], [3], [8]], 2, pad=0)
     part = batch.part(1, 2).narrowed()
     assert (part.decoder_ids.tolist(), part.input_ids.tolist()) == ([[2, 6, 7]], [[7, 8]])
     both = batch.part(0, 2).narrowed()

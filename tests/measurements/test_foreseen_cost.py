@@ -79,13 +79,13 @@ QUICK = ("gpt2", "bert", "deberta")
 
 def counted_in_use(model: PreTrainedModel, prediction: Any, length: int, at_once: int) -> tuple[int, int]:
     """The most that is alive in the first pass and in the others, of a model that is measured."""
-    batch = random_batch(model, prediction, (length,) * at_once)
+    objective, batch = prediction.objective, random_batch(model, prediction, (length,) * at_once)
     of_model = [*model.parameters(), *model.buffers()]
     gc.collect()
     with LiveMemory(of_model) as of_gradients:
-        refuse_without_gradient(model, prediction, batch)
+        refuse_without_gradient(model, objective, batch)
     with LiveMemory(of_model) as of_pass:
-        sentence_fisher_traces(model, prediction, batch, seed=0, memory_bytes=1 << 40)
+        sentence_fisher_traces(model, objective, batch, seed=0, memory_bytes=1 << 40)
     return of_gradients.peak, of_pass.peak
 
 
@@ -111,8 +111,8 @@ def test_what_is_foreseen_is_what_is_alive_when_it_is_measured(
     with FakeTensorMode(allow_non_fake_inputs=True):
         foreseen = kind._from_config(deepcopy(config), dtype=dtype).eval()
     give_indices_values(foreseen)
-    batch = random_batch(foreseen, prediction, (length,) * at_once)
-    counted = count_passes(foreseen, prediction, batch, 1 << 40)
+    objective, batch = prediction.objective, random_batch(foreseen, prediction, (length,) * at_once)
+    counted = count_passes(foreseen, objective, batch, 1 << 40)
     assert counted.at_once == at_once
     assert counted.bytes_of_gradients == pytest.approx(of_gradients, rel=0.02)
     assert counted.bytes_of_pass == pytest.approx(of_pass, rel=0.02)
@@ -126,22 +126,22 @@ def test_the_budget_bounds_the_sentences_of_a_pass_as_it_does_when_they_are_meas
     with FakeTensorMode(allow_non_fake_inputs=True):
         model = kind(of_layers(config, 1)).eval()
     give_indices_values(model)
-    batch = random_batch(model, prediction, (20,) * 8)
-    one = bytes_kept_for_backward(model, prediction, batch.part(0, 1))
-    assert count_passes(model, prediction, batch, 3 * one).at_once == 3
-    assert sentences_at_once(model, prediction, batch, one // 2) == 1
-    assert sentences_at_once(model, prediction, batch, 100 * one) == 8
+    objective, batch = prediction.objective, random_batch(model, prediction, (20,) * 8)
+    one = bytes_kept_for_backward(model, objective, batch.part(0, 1))
+    assert count_passes(model, objective, batch, 3 * one).at_once == 3
+    assert sentences_at_once(model, objective, batch, one // 2) == 1
+    assert sentences_at_once(model, objective, batch, 100 * one) == 8
 
 
 def test_what_was_kept_for_counting_is_freed_without_waiting_for_the_collector() -> None:
     kind, config, prediction = MODELS["bert"]
     model = kind(config).eval()
-    batch = random_batch(model, prediction, (20,) * 1)
+    objective, batch = prediction.objective, random_batch(model, prediction, (20,) * 1)
     gc.disable()
     try:
         with LiveMemory([*model.parameters(), *model.buffers()]) as memory:
             before = memory.bytes
-            bytes_kept_for_backward(model, prediction, batch)
+            bytes_kept_for_backward(model, objective, batch)
             assert memory.bytes - before < 20 * 8 * 10  # positions, which the model holds already
     finally:
         gc.enable()

@@ -7,7 +7,6 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2ForSequenceClassification
 
-from head_batches import head_batch
 from isoloss.corpora.token_sentences import TokenSentence
 from isoloss.measurements.models_on_text import build_predicting, load_predicting
 from isoloss.measurements.on_sentences.traces import RootFisherQuantity
@@ -15,6 +14,7 @@ from isoloss.measurements.prediction import SpecialTokens
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.task_heads import TextClasses
 from isoloss.objectives.pretrained import SentencesApart
+from isoloss.objectives.task_heads import SequenceClass, class_batch
 from isoloss.progress import silent
 
 TEXTS = [[1, 2, 3, 5, 5], [4, 5], [6, 7, 8], [9, 5, 0, 1, 2, 5]]
@@ -36,11 +36,8 @@ def test_without_a_padding_the_last_token_is_read_whatever_it_is(begins: int | N
     model = GPT2ForSequenceClassification(config).eval()
     model.save_pretrained(tmp_path)
     alone = torch.cat([model(input_ids=torch.tensor([text])).logits for text in TEXTS])
-    loaded, batch = (
-        load_predicting(str(tmp_path), TextClasses()),
-        head_batch(TextClasses(), TEXTS, [0] * 4),
-    )
-    apart = SentencesApart(loaded, TextClasses())
+    loaded, batch = load_predicting(str(tmp_path), TextClasses()), class_batch(TEXTS, [0] * 4, pad=0)
+    apart = SentencesApart(loaded, SequenceClass())
     torch.testing.assert_close(apart.objective(batch).logits(loaded, batch), alone)
     assert apart.way == "equally long sentences at a time"
 
@@ -60,7 +57,7 @@ def test_a_text_joined_with_longer_ones_is_classified_as_apart_from_them() -> No
     config = GPT2Config(vocab_size=12, n_layer=1, n_embd=8, n_head=2, n_positions=10, pad_token_id=11)
     model = GPT2ForSequenceClassification(config).eval()
     batches = SampledBatches(OfLengths(), TextClasses(), 0, SpecialTokens(pad=11))
-    drawn = RootFisherQuantity(sentences=10, seed=0).draw(batches, TextClasses(), silent)
+    drawn = RootFisherQuantity(sentences=10, seed=0).draw(batches, SequenceClass(), silent)
     assert len({batch.input_ids.shape[1] for batch in drawn.batches}) == 2
-    apart = torch.cat([TextClasses().logits(model, batch) for batch in drawn.batches])
-    torch.testing.assert_close(TextClasses().logits(model, drawn.joined), apart)
+    apart = torch.cat([SequenceClass().logits(model, batch) for batch in drawn.batches])
+    torch.testing.assert_close(SequenceClass().logits(model, drawn.joined), apart)

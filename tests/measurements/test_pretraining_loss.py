@@ -18,7 +18,7 @@ def batches(causal):
 
 
 def losses(model, batches, memory_bytes=1 << 28):
-    running = RunningSentenceLosses(model, batches.prediction, memory_bytes)
+    running = RunningSentenceLosses(model, batches.objective, memory_bytes)
     measure_until([running], batches, Stopping(), task="loss")
     return running.result()
 
@@ -58,7 +58,7 @@ def test_memory_changes_nothing_and_the_token_average_weighs_by_predictions():
 @pytest.mark.parametrize(("memory_bytes", "at_once"), [(1, False), (1 << 28, True)])
 def test_the_memory_given_bounds_a_pass(memory_bytes, at_once):
     model, made = text_model(), batches(causal=False)
-    running = PretrainingLossQuantity(5, 0).running(model, made.prediction, memory_bytes)
+    running = PretrainingLossQuantity(5, 0).running(model, made.objective, memory_bytes)
     seen = []
     with model.register_forward_pre_hook(
         lambda _module, _args, given: seen.append(len(given["input_ids"])), with_kwargs=True

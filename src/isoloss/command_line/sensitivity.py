@@ -175,7 +175,7 @@ def _predicted(
     part_of, memory = PARTS[options.by], memory_bytes(options.memory, options.device)
     with progress_display() as progress, quiet():
         refuse_unusable(models, batches)
-        objective, _ = apart_throughout(model, batches.prediction, drawn)
+        objective, _ = apart_throughout(model, batches.objective, drawn)
         engine = Sensitivity.of(
             model,
             objective,

@@ -136,7 +136,7 @@ def _on_sentences(
     if quantity.sentences < 2:
         raise BadInput(f"{quantity.sentences} sentences have no error bar; measure on at least 2")
     where = source if isinstance(source, Language) else _of_text(every[0], source, quantity.seed)
-    objective = every[0].objective if isinstance(where, Language) else where.prediction
+    objective = every[0].objective if isinstance(where, Language) else where.objective
     drawn = quantity.draw(where, objective, silent)
     return _rows(task, quantity, drawn, every, objective, progress)
 

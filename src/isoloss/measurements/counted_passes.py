@@ -206,7 +206,7 @@ def counted_passes(asked: Configured, model: PreTrainedModel, sentences: int, me
     try:
         with refusing("language model", asked.name), quiet():
             batch = asked.batch(model, sentences)
-            return count_passes(model, asked.prediction, batch, memory_bytes)
+            return count_passes(model, asked.prediction.objective, batch, memory_bytes)
     except BadInput as error:
         why = type(error.__cause__).__name__
         if not why.startswith(("DataDependent", "DynamicOutputShape")):

@@ -193,7 +193,7 @@ class _Pass:
     def __init__(self, asked: Configured, sentences: int, device: str) -> None:
         with quiet(), _DrawnInTiles():
             self.model = asked.build().to(device)
-        self.prediction = asked.prediction
+        self.objective = asked.prediction.objective
         self.batch = asked.batch(self.model, sentences).to(torch.device(device))
 
     def warm_up(self, memory_bytes: int) -> None:
@@ -219,7 +219,7 @@ class _Pass:
         def draw(logits: Tensor) -> Directions:
             return drawn_directions(logits, sign_bits(numbers, predictions, logits.shape[1], seed=0))
 
-        norms = norms_along(self.model, self.prediction, batch, draw, memory_bytes=memory_bytes)
+        norms = norms_along(self.model, self.objective, batch, draw, memory_bytes=memory_bytes)
         for values in norms.groups.values():
             values.cpu()  # waits for the device
 

@@ -63,17 +63,18 @@ def trial_measurement(model: PreTrainedModel, prediction: Prediction, longest: i
     Raises BadInput for a model that cannot be measured.
     """
     length = min(LENGTH, longest or LENGTH)
+    objective = prediction.objective
     batch = random_batch(model, prediction, (length,) * SENTENCES).to(device_of(model))
-    refuse_without_gradient(model, prediction, batch)
+    refuse_without_gradient(model, objective, batch)
     mixed = random_batch(model, prediction, (length, max(2, length // 2))).to(device_of(model))
-    separate: Objective = kept_apart(model, prediction, mixed)
+    separate: Objective = kept_apart(model, objective, mixed)
     traces, seconds = _timed(model, separate, batch)
     if seconds < PATIENCE:
         sentences = max(SENTENCES, min(SENTENCES_A_BATCH, TOKENS // length))
         batch = random_batch(model, prediction, (length,) * sentences).to(device_of(model))
         _timed(model, separate, batch)  # the first pass of a size takes longer
     traces, seconds = _timed(model, separate, batch)
-    activations = bytes_kept_for_backward(model, prediction, batch.part(0, 1))
+    activations = bytes_kept_for_backward(model, objective, batch.part(0, 1))
     return Trial(
         dict(Counter(traces.ways.values())),
         not isinstance(separate, EqualLengths),
@@ -150,7 +151,7 @@ def pilot_on(model: PreTrainedModel, name: str, prediction: Prediction, text: Pa
     """Measure the trace on the first `FEWEST` sentences, in random order, as `isoloss flatness` does."""
     source = read_texts([name], prediction, text)
     batches = sampled_batches({name: model}, prediction, source, seed=0)
-    running = RunningFisherTrace(model, batches.prediction, seed=0)
+    running = RunningFisherTrace(model, batches.objective, seed=0)
     begun = perf_counter()
     for batch in batches.first(FEWEST):
         running.add(batch)

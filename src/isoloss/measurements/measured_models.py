@@ -96,7 +96,7 @@ def measure(
     if not takes(found, SampledBatches) or found.drawn_as is not FixedSentences:
         raise BadInput(f"{name} cannot be measured on a text; choose another quantity")
     refuse_unusable(models, batches)
-    subjects = {each: Subject(each, batches.prediction, settings, batches) for each in models}
+    subjects = {each: Subject(each, batches.objective, settings, batches) for each in models}
     try:
         if isinstance(found, StopsAnywhere):
             measured = _until(name, found, models, batches, stopping, subjects, progress, memory_bytes)
@@ -182,7 +182,7 @@ def _until(
     memory_bytes: int,
 ) -> MeasuredModels:
     running = {
-        called: quantity.running(model, batches.prediction, memory_bytes) for called, model in models.items()
+        called: quantity.running(model, batches.objective, memory_bytes) for called, model in models.items()
     }
     each, task, expected = list(running.values()), name.replace("_", " "), len(batches.corpus)
     try:
@@ -216,13 +216,13 @@ def _of_fixed_set(
     subjects: Mapping[str, Subject[SampledBatches]],
     progress: Progress,
 ) -> MeasuredModels:
-    objective: Any = batches.prediction
+    objective: Any = batches.objective
     drawn: FixedSentences = quantity.draw(batches, objective, progress)
     sentences = sum(map(len, drawn.batches))
     measurements: dict[str, Measurement] = {}
     apart: dict[str, str] = {}
     for called, model in models.items():
-        apart_objective, way = apart_throughout(model, batches.prediction, drawn.batches)
+        apart_objective, way = apart_throughout(model, batches.objective, drawn.batches)
         apart |= {called: way} if way is not None else {}
         subject = replace(subjects[called], objective=apart_objective)
         try:
@@ -240,9 +240,9 @@ def refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) ->
         for name, model in models.items():
             placed = first.to(device_of(model))
             try:
-                refuse_without_gradient(model, batches.prediction, placed)
+                refuse_without_gradient(model, batches.objective, placed)
                 if batches.prediction.left_to_right:
-                    refuse_reading_ahead(model, batches.prediction, placed)
+                    refuse_reading_ahead(model, batches.objective, placed)
             except BadInput as error:
                 raise BadInput(f"{name}: {error}") from error
 

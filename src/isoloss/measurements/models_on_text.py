@@ -20,7 +20,7 @@ from isoloss.corpora.token_sentences import (
 from isoloss.errors import BadInput
 from isoloss.measurements.prediction import MaskedTokens, NextToken, Prediction
 from isoloss.measurements.sampled_batches import SampledBatches
-from isoloss.measurements.task_heads import Head, class_numbers, configuration_of_head, head_of
+from isoloss.measurements.task_heads import Head, class_numbers, configuration_of_head, head_of, tell_padding
 from isoloss.models.adapters import base_of_adapter
 from isoloss.models.folder_configuration import read_config
 from isoloss.models.loading import (
@@ -69,7 +69,7 @@ def load_predicting(name: str, prediction: Prediction, dtype: torch.dtype = torc
     kind = "model" if isinstance(prediction, Head) else f"{prediction.name} language model"
     model = load_model(name, prediction.model_class, configuration_of(name, prediction), kind, dtype)
     if isinstance(prediction, Head):
-        _tell_padding(model.config)
+        tell_padding(model.config)
     return model
 
 
@@ -77,21 +77,9 @@ def build_predicting(config: Any, prediction: Prediction, dtype: torch.dtype) ->
     """A model of that configuration with new weights, in evaluation mode."""
     model: PreTrainedModel = prediction.model_class.from_config(config, dtype=dtype).eval()
     if isinstance(prediction, Head):
-        _tell_padding(model.config)
+        tell_padding(model.config)
     with_experts_apart(model)
     return model
-
-
-def _tell_padding(config: Any) -> None:
-    """Models that read a text's last token recognise it by what fills the text up.
-
-    Where nothing is named, no token is that, since any may be the text's own last: then only texts of one
-    length can be passed together, as `kept_apart` finds. To be told once the model is made, since it keeps
-    what its configuration then calls padding from gradients.
-    """
-    text = config.get_text_config()
-    if getattr(text, "pad_token_id", None) is None:
-        config.pad_token_id = text.pad_token_id = NO_TOKEN
 
 
 def prediction_of_all(names: Sequence[str], objective: LanguageObjective | None) -> Prediction:
@@ -159,8 +147,6 @@ def _freeze_all_but(model: PreTrainedModel, pattern: str, name: str) -> None:
         parameter.requires_grad_(id(parameter) in trainable)
 
 
-NO_TOKEN = -1
-"""A number that no token has."""
 TEXTS_COMPARED = 100
 """How many texts, at most, the tokenizers of several models must read alike."""
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from isoloss.corpora.token_sentences import TokenSentence
@@ -17,8 +15,13 @@ from isoloss.errors import BadInput
 from isoloss.models.loading import LanguageObjective, language_model_class
 from isoloss.models.tokenizer import load_tokenizer, number_of_tokens, pad_token_of
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.predicted_logits import causal_logits, masked_logits
-from isoloss.objectives.pretrained import choose_places, masked_batch, next_token_batch
+from isoloss.objectives.pretrained import (
+    PretrainedCausal,
+    PretrainedMasked,
+    choose_places,
+    masked_batch,
+    next_token_batch,
+)
 
 
 @dataclass(frozen=True)
@@ -35,14 +38,13 @@ class SpecialTokens:
 
 
 @runtime_checkable
-class Prediction(Objective, Protocol):
-    """What a model predicts; a frozen dataclass of its settings, the same of models that predict alike.
-
-    `logits` reads the predictions off a model.
-    """
+class Prediction(Protocol):
+    """What a model predicts; a frozen dataclass of its settings, the same of models that predict alike."""
 
     model_class: ClassVar[Any]
     """The class of `transformers` that loads such models, and builds them from configurations."""
+    objective: ClassVar[Objective]
+    """How the predictions are read off a model."""
     needs: ClassVar[str]
     """What there must be in a line, in words."""
     left_to_right: ClassVar[bool]
@@ -87,6 +89,7 @@ class MaskedTokens:
 
     name: ClassVar[LanguageObjective] = "masked"
     model_class: ClassVar[Any] = language_model_class("masked")
+    objective: ClassVar[Objective] = PretrainedMasked()
     needs: ClassVar[str] = "a token that may be masked"
     left_to_right: ClassVar[bool] = False
 
@@ -102,9 +105,6 @@ class MaskedTokens:
             f"mean over sentences of the mean over {100 * self.share:.3g} % of their maskable tokens, masked "
             "at once and all by the mask token"
         )
-
-    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        return masked_logits(model, batch)
 
     def is_possible_in(self, sentence: TokenSentence) -> bool:
         return bool(sentence.maskable)
@@ -144,14 +144,12 @@ class NextToken:
 
     name: ClassVar[LanguageObjective] = "causal"
     model_class: ClassVar[Any] = language_model_class("causal")
+    objective: ClassVar[Objective] = PretrainedCausal()
     estimand: ClassVar[str] = (
         "mean over sentences of the mean over their predicted positions, all but the first"
     )
     needs: ClassVar[str] = "two tokens"
     left_to_right: ClassVar[bool] = True
-
-    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        return causal_logits(model, batch)
 
     def is_possible_in(self, sentence: TokenSentence) -> bool:
         return len(sentence.ids) > 1

@@ -13,7 +13,7 @@ from isoloss.errors import BadInput
 from isoloss.measurements.prediction import MaskedTokens, Prediction, SpecialTokens
 from isoloss.measurements.task_heads import TextClasses, TextLabels
 from isoloss.models.tokenizer import number_of_tokens
-from isoloss.objectives.batch import Batch, sentences_between
+from isoloss.objectives.batch import Batch, Objective, sentences_between
 from isoloss.objectives.pretrained import rectangle
 from isoloss.seeds import derived_seed
 
@@ -115,6 +115,11 @@ class SampledBatches:
     seed: int
     tokens: SpecialTokens
     reading: Reading = field(default_factory=Reading)
+
+    @property
+    def objective(self) -> Objective:
+        """How the predictions are read off a model."""
+        return self.prediction.objective
 
     def __iter__(self) -> Iterator[Batch]:
         reading = self.reading = Reading()

@@ -4,13 +4,12 @@ A further head is a further class here, which `head_of` finds.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
@@ -23,10 +22,18 @@ from isoloss.errors import BadInput
 from isoloss.measurements.prediction import Prediction, SpecialTokens
 from isoloss.models.adapters import base_of_adapter, number_of_classes, stored_in_adapter, task_of_adapter
 from isoloss.models.folder_configuration import read_config
-from isoloss.models.tokenizer import first_of_decoder, pad_token_of
-from isoloss.objectives.batch import Batch
-from isoloss.objectives.predicted_logits import logits_at_predictions, masked_logits
-from isoloss.objectives.pretrained import IGNORED, rectangle
+from isoloss.models.tokenizer import pad_token_of
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.task_heads import (
+    SequenceClass,
+    SequenceLabels,
+    TargetToken,
+    TokenClass,
+    class_batch,
+    labels_batch,
+    target_batch,
+    token_class_batch,
+)
 
 if TYPE_CHECKING:  # language models have no tables
     from isoloss.corpora.answered_texts import AnsweredCorpus, TaggedCorpus
@@ -46,18 +53,15 @@ class Head(Prediction, Protocol):
 
 @dataclass(frozen=True)
 class TextClasses:
-    """The class of each text, or pair of texts: one prediction a text, among the classes of its model."""
+    """The class of each text, or pair of texts."""
 
     name: ClassVar[str] = "text classes"
     model_class: ClassVar[Any] = AutoModelForSequenceClassification
+    objective: ClassVar[Objective] = SequenceClass()
     estimand: ClassVar[str] = "mean over texts, of each of which a class is predicted"
     needs: ClassVar[str] = "a token"
     left_to_right: ClassVar[bool] = False
     fewest_classes: ClassVar[int] = 2
-
-    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        """The scores of the model's classes. Raises BadInput for a model that gives others."""
-        return _scores_of_texts(model, batch)
 
     def is_possible_in(self, sentence: TokenSentence) -> bool:
         return bool(sentence.ids)
@@ -71,16 +75,9 @@ class TextClasses:
         return texts_with_classes(table, class_numbers(config))
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
-        """A text and its class in each row.
-
-        >>> texts = [TokenSentence([5, 6], [], 1, answer=[1]), TokenSentence([7], [], 2, answer=[0])]
-        >>> TextClasses().batch(texts, SpecialTokens(), ()).targets.tolist()
-        [1, 0]
-        """
-        ids, present = rectangle([each.ids for each in sentences], tokens.pad)
-        rows = torch.arange(len(sentences))
-        classes = torch.tensor([each.answer[0] for each in sentences])
-        return Batch(ids, present, rows, torch.zeros_like(rows), classes)
+        return class_batch(
+            [each.ids for each in sentences], [each.answer[0] for each in sentences], tokens.pad
+        )
 
     def example_answer(self, ids: Sequence[int], config: Any) -> Sequence[int]:
         return (0,)
@@ -92,17 +89,13 @@ class TextLabels:
 
     name: ClassVar[str] = "text labels"
     model_class: ClassVar[Any] = AutoModelForSequenceClassification
+    objective: ClassVar[Objective] = SequenceLabels()
     estimand: ClassVar[str] = (
         "mean over texts of the mean over all classes, each of which is predicted to be or not"
     )
     needs: ClassVar[str] = "a token"
     left_to_right: ClassVar[bool] = False
     fewest_classes: ClassVar[int] = 1
-
-    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m 2"]:
-        """The scores of no, which are 0, and of yes, as a sigmoid has them."""
-        yes = _scores_of_texts(model, batch)[batch.rows, batch.positions]
-        return torch.stack([torch.zeros_like(yes), yes], dim=1)
 
     def is_possible_in(self, sentence: TokenSentence) -> bool:
         return bool(sentence.ids)
@@ -116,30 +109,10 @@ class TextLabels:
         return texts_with_labels(table, class_numbers(config))
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
-        """A text in each row, and for every class whether it is one of the text's, 1, or not, 0.
-
-        >>> answers = [[1, 0, 1], [0, 0, 0]]
-        >>> texts = [TokenSentence([5, 6], [], 1, answer=each) for each in answers]
-        >>> batch = TextLabels().batch(texts, SpecialTokens(), ())
-        >>> batch.rows.tolist(), batch.positions.tolist(), batch.targets.tolist()
-        ([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2], [1, 0, 1, 0, 0, 0])
-        """
-        ids, present = rectangle([each.ids for each in sentences], tokens.pad)
-        given = torch.tensor([each.answer for each in sentences])
-        rows, classes = torch.ones_like(given).nonzero(as_tuple=True)
-        return Batch(ids, present, rows, classes, given.flatten())
+        return labels_batch([each.ids for each in sentences], [each.answer for each in sentences], tokens.pad)
 
     def example_answer(self, ids: Sequence[int], config: Any) -> Sequence[int]:
         return [0] * int(config.num_labels)
-
-
-def _scores_of_texts(model: nn.Module, batch: Batch) -> Float[Tensor, "n v"]:
-    types = {} if batch.token_types is None else {"token_type_ids": batch.token_types}
-    found = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long(), **types)
-    logits: Tensor | None = getattr(found, "logits", None)
-    if logits is None or logits.ndim != 2 or len(logits) != len(batch):
-        raise BadInput(f"{type(model).__name__} gives no scores of a text's classes; take another model")
-    return logits
 
 
 @dataclass(frozen=True)
@@ -148,16 +121,13 @@ class TokenClasses:
 
     name: ClassVar[str] = "token classes"
     model_class: ClassVar[Any] = AutoModelForTokenClassification
+    objective: ClassVar[Objective] = TokenClass()
     estimand: ClassVar[str] = (
         "mean over texts of the mean over their words, of each of which a class is predicted"
     )
     needs: ClassVar[str] = "a word with a class"
     left_to_right: ClassVar[bool] = False
     fewest_classes: ClassVar[int] = 2
-
-    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        """The scores of the model's classes at each labelled token."""
-        return masked_logits(model, batch)
 
     def is_possible_in(self, sentence: TokenSentence) -> bool:
         return bool(sentence.maskable)
@@ -171,17 +141,9 @@ class TokenClasses:
         return words_with_classes(table, class_numbers(config))
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
-        """A class for each token; `IGNORED` for one without.
-
-        >>> texts = [TokenSentence([5, 6], [1], 1, answer=[-100, 2]), TokenSentence([7], [0], 2, answer=[0])]
-        >>> batch = TokenClasses().batch(texts, SpecialTokens(), ())
-        >>> batch.rows.tolist(), batch.positions.tolist(), batch.targets.tolist()
-        ([0, 1], [1, 0], [2, 0])
-        """
-        ids, present = rectangle([each.ids for each in sentences], tokens.pad)
-        given, _ = rectangle([each.answer for each in sentences], IGNORED, ids.shape[1])
-        rows, positions = (given != IGNORED).nonzero(as_tuple=True)
-        return Batch(ids, present, rows, positions, given[rows, positions])
+        return token_class_batch(
+            [each.ids for each in sentences], [each.answer for each in sentences], tokens.pad
+        )
 
     def example_answer(self, ids: Sequence[int], config: Any) -> Sequence[int]:
         return [0] * len(ids)
@@ -193,19 +155,11 @@ class TargetText:
 
     name: ClassVar[str] = "target text"
     model_class: ClassVar[Any] = AutoModelForSeq2SeqLM
+    objective: ClassVar[Objective] = TargetToken()
     estimand: ClassVar[str] = "mean over texts of the mean over the tokens of their targets"
     needs: ClassVar[str] = "a token, and a target with one"
     left_to_right: ClassVar[bool] = True
     fewest_classes: ClassVar[int] = 0
-
-    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        """The scores of the vocabulary at each position of the decoder."""
-        if batch.decoder_ids is None:
-            raise BadInput("the batch has no tokens for a decoder; make it with TargetText.batch")
-        mask = batch.attention_mask.long()
-        return logits_at_predictions(
-            model, batch, attention_mask=mask, decoder_input_ids=batch.decoder_ids, use_cache=False
-        )
 
     def is_possible_in(self, sentence: TokenSentence) -> bool:
         return bool(sentence.ids and sentence.answer)
@@ -219,24 +173,8 @@ class TargetText:
         return texts_with_targets(table)
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
-        """The decoder reads `tokens.start` and all of the target but its last token.
-
-        Without a start, the last token is read first. Sources and targets are filled up to one width, so that
-        an array tells its sentences from its positions.
-
-        >>> text = TokenSentence([5, 6, 9], [], 1, answer=[7, 8])
-        >>> batch = TargetText().batch([text], SpecialTokens(start=1), ())
-        >>> batch.decoder_ids.tolist(), batch.positions.tolist(), batch.targets.tolist()
-        ([[1, 7, 0]], [0, 1], [7, 8])
-        """
         sources, targets = [each.ids for each in sentences], [each.answer for each in sentences]
-        width = max(map(len, (*sources, *targets)))
-        ids, present = rectangle(sources, tokens.pad, width)
-        read = [[each[-1] if tokens.start is None else tokens.start, *each[:-1]] for each in targets]
-        decoder_ids, of_target = rectangle(read, tokens.pad, width)
-        rows, positions = of_target.nonzero(as_tuple=True)
-        following, _ = rectangle(targets, tokens.pad, width)
-        return Batch(ids, present, rows, positions, following[rows, positions], decoder_ids=decoder_ids)
+        return target_batch(sources, targets, tokens.start, tokens.pad)
 
     def example_answer(self, ids: Sequence[int], config: Any) -> Sequence[int]:
         return ids
@@ -248,6 +186,8 @@ _OF_ADAPTERS = {
     "CAUSAL_LM": "ForCausalLM",
 }
 """How the classes of models end for which an adapter is, by peft's name of its task."""
+NO_TOKEN = -1
+"""A number that no token has."""
 
 
 def head_of(name: str) -> Head | None:
@@ -298,3 +238,35 @@ def class_numbers(config: Any) -> dict[str, int]:
     if any(name in by_number and by_number[name] != number for name, number in named.items()):
         return named
     return by_number | named
+
+
+def tell_padding(config: Any) -> None:
+    """Models that read a text's last token recognise it by what fills the text up.
+
+    Where nothing is named, no token is that, since any may be the text's own last: then only texts of one
+    length can be passed together, as `kept_apart` finds. To be told once the model is made, since it keeps
+    what its configuration then calls padding from gradients.
+    """
+    text = config.get_text_config()
+    if getattr(text, "pad_token_id", None) is None:
+        config.pad_token_id = text.pad_token_id = NO_TOKEN
+
+
+def first_of_decoder(model: PreTrainedModel) -> int | None:
+    """The token that the decoder reads first; None if it reads the target's last token first, as mBART does.
+
+    Raises BadInput if the model's configuration does not say.
+    """
+    shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
+    if shift is not None:
+        probes = torch.tensor([[3, 4, 5], [6, 7, 8]], device=next(model.parameters()).device)
+        with suppress(AttributeError, TypeError, ValueError):  # as most models say that they do not know
+            first, of_other_target = (int(shift(probe[None])[0, 0]) for probe in probes)
+            return first if first == of_other_target else None
+    start = getattr(model.config, "decoder_start_token_id", None)
+    if not isinstance(start, int):
+        raise BadInput(
+            f"{model.name_or_path} does not say what its decoder reads first; add decoder_start_token_id to "
+            "its config.json"
+        )
+    return start

@@ -6,11 +6,10 @@ And of a loaded model how many tokens it has, how many it reads at once, and whi
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from tokenizers.pre_tokenizers import BertPreTokenizer, WhitespaceSplit
 from torch import nn
@@ -269,23 +268,3 @@ def pad_token_of(model: PreTrainedModel) -> int:
     """
     pad = getattr(model.config.get_text_config(), "pad_token_id", None)
     return pad if pad is not None and 0 <= pad < number_of_tokens(model) else 0
-
-
-def first_of_decoder(model: PreTrainedModel) -> int | None:
-    """The token that the decoder reads first; None if it reads the target's last token first, as mBART does.
-
-    Raises BadInput if the model's configuration does not say.
-    """
-    shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
-    if shift is not None:
-        probes = torch.tensor([[3, 4, 5], [6, 7, 8]], device=next(model.parameters()).device)
-        with suppress(AttributeError, TypeError, ValueError):  # as most models say that they do not know
-            first, of_other_target = (int(shift(probe[None])[0, 0]) for probe in probes)
-            return first if first == of_other_target else None
-    start = getattr(model.config, "decoder_start_token_id", None)
-    if not isinstance(start, int):
-        raise BadInput(
-            f"{model.name_or_path} does not say what its decoder reads first; add decoder_start_token_id to "
-            "its config.json"
-        )
-    return start

@@ -15,7 +15,6 @@ from models_to_place import SENTENCES, TOKENS, bert, gpt2, llama
 from torch import nn
 from transformers import T5Config, T5ForConditionalGeneration
 
-from head_batches import head_batch
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.predicted_kl import measured_kl, predicted_kl
 from isoloss.curvature.stopping import Stopping
@@ -23,9 +22,9 @@ from isoloss.measurements.measured_models import measure
 from isoloss.measurements.models_on_text import sampled_batches
 from isoloss.measurements.on_sentences import quantity_names
 from isoloss.measurements.prediction import MaskedTokens, NextToken
-from isoloss.measurements.task_heads import TargetText
 from isoloss.models.streamed_weights import spread_over_devices, stream_weights
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
+from isoloss.objectives.task_heads import TargetToken, target_batch
 from tiny_models import far_from_the_start
 
 HERE = torch.device("cpu")
@@ -87,12 +86,10 @@ def test_every_quantity_is_that_of_the_model_here(kind, place, name, tmp_path):
 
 @pytest.mark.parametrize("place", WAYS, ids=NAMED)
 def test_an_encoder_and_a_decoder_have_the_traces_of_those_here(place):
-    batch = head_batch(
-        TargetText(), [[5, 6, 7, 8], [9, 10], [5, 7, 9]], [[6, 7, 2], [8, 2], [9, 10, 2]], 0, 0
-    )
+    batch = target_batch([[5, 6, 7, 8], [9, 10], [5, 7, 9]], [[6, 7, 2], [8, 2], [9, 10, 2]], 0, 0)
     model = built(t5)
     place(model)
-    found, expected = (fisher_trace(each, [batch], TargetText()) for each in (model, built(t5)))
+    found, expected = (fisher_trace(each, [batch], TargetToken()) for each in (model, built(t5)))
     assert found.groups.keys() == expected.groups.keys()
     for group, values in expected.groups.items():
         torch.testing.assert_close(found.groups[group].cpu(), values)
