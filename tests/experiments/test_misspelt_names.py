@@ -18,7 +18,6 @@ from isoloss.experiments.planned_run import named_as_planned
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.on_sentences.gradients import RootFisherQuantity
-from isoloss.measurements.quantity import names_with_errors
 from isoloss.panels import Axis, Colour, Dots, Panel, Table
 from isoloss.report.experiment_page import ExperimentPage
 from isoloss.results.record import Record
@@ -99,7 +98,7 @@ def test_a_panel_without_its_data_is_refused_whatever_the_numbers() -> None:
 class Unsaid(RootFisherQuantity):
     """Declares another column than it makes."""
 
-    column_names = names_with_errors("root_of_fisher")
+    column_names = ("root_of_fisher", "root_of_fisher_error")
 
 
 def test_a_quantity_makes_no_column_that_it_did_not_tell_of() -> None:

@@ -7,7 +7,7 @@ from torch import nn
 from isoloss.errors import BadInput
 from isoloss.experiments.languages import headline_grammar
 from isoloss.languages.task import task_splits
-from isoloss.measurements import fine_tuning
+from isoloss.measurements import accuracy, fine_tuning
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning
 from isoloss.measurements.fine_tuning import (
     FineTuningSettings,
@@ -33,7 +33,7 @@ SUBJECT = Subject("a checkpoint", MaskedObjective(), {"measured_on": "sentences"
 def test_the_accuracy_of_fine_tuning_is_the_best_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     best, last = torch.tensor([[1, 1, 1, 0]] * 2), torch.tensor([[1, 0, 0, 0]] * 2)
     result = Accuracy.of("fine_tuning_best", best.double()), Accuracy.of("fine_tuning_last", last.double())
-    monkeypatch.setattr(TaskSentences, "fine_tuned", lambda *_: result)
+    monkeypatch.setattr(accuracy, "fine_tune", lambda *_: result)
     quantity = AccuracyQuantity(TaskSentences(TASK.name, 20, 10, 4, seed=0), FineTuning(SETTINGS))
     drawn = quantity.draw(LANGUAGE, MaskedObjective(), silent)
     records = quantity.measure(MODEL, drawn, SUBJECT, silent).records
@@ -45,7 +45,7 @@ def test_a_model_of_a_language_is_fine_tuned_on_its_task_and_one_of_another_is_r
     quantity = AccuracyQuantity(TaskSentences(TASK.name, 40, 10, 30, seed=0), FineTuning(SETTINGS))
     drawn = quantity.draw(LANGUAGE, MaskedObjective(), silent)
     records = quantity.measure(MODEL, drawn, SUBJECT, silent).records
-    found = fine_tune(MODEL, SentenceInputs.of(drawn), TASK.classes, SETTINGS)
+    found = fine_tune(MODEL, SentenceInputs.of(drawn, TASK.classes), SETTINGS)
     assert [each.value for each in records[::2]] == [each.estimate.value for each in found]
     other = PreLayerNormTransformer(laptop_shape(16)).build(3, 8, seed=1)
     with pytest.raises(BadInput, match="but the model knows 3 words"):
@@ -62,7 +62,7 @@ def test_of_epochs_with_equal_validation_the_first_ones_model_is_kept(
         return torch.tensor([True])
 
     monkeypatch.setattr(fine_tuning, "_right", always_right)
-    splits = SentenceInputs.of(task_splits(TASK, 64, 10, 10, 0))
+    splits = SentenceInputs.of(task_splits(TASK, 64, 10, 10, 0), TASK.classes)
     found = fine_tune_seed(classifier_of(MODEL, TASK.classes, 0, 0), splits, SETTINGS, seed=0)
     first, second, last, best = seen
     assert found.best_epoch == 1

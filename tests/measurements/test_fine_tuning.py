@@ -53,7 +53,7 @@ def examples(n, seed):
 
 
 SPLITS = TaskSplits(examples(200, 1), examples(60, 2), examples(80, 3))
-INPUTS = SentenceInputs.of(SPLITS)
+INPUTS = SentenceInputs.of(SPLITS, CLASSES)
 
 
 def changed(split, **parts):
@@ -69,7 +69,7 @@ def built(architecture=PostLayerNormTransformer, dropout=0.1):
 def test_a_task_is_learnt_and_the_model_is_left_as_it_was(architecture, every_word, epochs):
     model = built(architecture)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    best, of_last = fine_tune(model, INPUTS, CLASSES, replace(FAST, every_word=every_word, epochs=epochs))
+    best, of_last = fine_tune(model, INPUTS, replace(FAST, every_word=every_word, epochs=epochs))
     assert best.estimate.value > 0.9
     accuracy, deviation = best.records("step-4", {"task": "first"})
     last, _ = of_last.records("step-4", {"task": "first"})
@@ -106,7 +106,7 @@ def test_reading_every_word_fine_tuning_is_at_least_a_frozen_probe(pretrained):
     long_trained = ProbeSettings(learning_rate=1e-2, batch_size=32)
     model = AutoModelForMaskedLM.from_pretrained(checkpoint)
     probe = features_of_splits(model, splits).probed(long_trained)
-    tuned, _ = fine_tune(model, SentenceInputs.of(splits), classes, every_word)
+    tuned, _ = fine_tune(model, SentenceInputs.of(splits, classes), every_word)
     gain = sample_mean(tuned.correct - probe.correct)
     assert gain.value > -2 * gain.standard_error
     assert probe.estimate.value > 0.7
@@ -122,8 +122,8 @@ def test_a_head_reads_every_word_of_the_longest_sentence_of_any_split(monkeypatc
 
     monkeypatch.setattr(fine_tuning, "fine_tune_seed", untrained)
     longer = Sentences(torch.zeros(60, 6).long(), torch.full((60,), 6))
-    splits = SentenceInputs.of(changed("validation", sentences=longer))
-    fine_tune_once(built(), splits, CLASSES, replace(SHORT, every_word=True), seed=0)
+    splits = SentenceInputs.of(changed("validation", sentences=longer), CLASSES)
+    fine_tune_once(built(), splits, replace(SHORT, every_word=True), seed=0)
     assert read == [6]
 
 
@@ -146,7 +146,7 @@ def test_training_is_that_of_a_plain_loop():
     train = SPLITS.train[:40]
     model, plain = (classifier_of(built(dropout=0.0), CLASSES, seed=3, padding=0) for _ in range(2))
     plain.eval()
-    found = fine_tune_seed(model, SentenceInputs.of(replace(SPLITS, train=train)), settings, seed=7)
+    found = fine_tune_seed(model, SentenceInputs.of(replace(SPLITS, train=train), CLASSES), settings, seed=7)
     generator = torch.Generator().manual_seed(derived_seed(7, "fine-tuning order"))
     order = torch.randperm(40, generator=generator)
     parameters = list(plain.parameters())
@@ -184,10 +184,10 @@ def test_a_seed_gives_alone_what_it_gives_among_others_and_the_callers_randomnes
     settings = replace(SHORT, learning_rate=1e-3, every_word=True)
     torch.manual_seed(11)
     before = torch.get_rng_state()
-    best, last = fine_tune(model, INPUTS, CLASSES, settings, lambda _, done, of, *__: told.append(done / of))
+    best, last = fine_tune(model, INPUTS, settings, lambda _, done, of, *__: told.append(done / of))
     assert torch.equal(torch.get_rng_state(), before)
     assert told == [0.25, 0.5, 0.5, 0.75, 1.0, 1.0]
-    alone, other = (fine_tune_once(model, INPUTS, CLASSES, settings, seed) for seed in (1, 2))
+    alone, other = (fine_tune_once(model, INPUTS, settings, seed) for seed in (1, 2))
     assert float(alone.last.double().mean()) == float(last.by_seed[1])
     assert float(alone.best.double().mean()) == float(best.by_seed[1])
     assert not torch.equal(alone.last, other.last)
@@ -206,7 +206,7 @@ def test_a_seed_gives_alone_what_it_gives_among_others_and_the_callers_randomnes
 )
 def test_what_cannot_be_learnt_or_measured_is_refused(splits, classes, sentence):
     with pytest.raises(BadInput, match=sentence):
-        fine_tune(built(), SentenceInputs.of(splits), classes, SHORT)
+        fine_tune(built(), SentenceInputs.of(splits, classes), SHORT)
 
 
 @pytest.mark.parametrize(
@@ -229,13 +229,13 @@ def test_sentences_that_the_model_was_not_built_for_are_refused(splits, sentence
 
 def test_a_warm_up_longer_than_the_run_is_refused():
     with pytest.raises(BadInput, match="70 steps, no more than the warm-up's 200"):
-        fine_tune(built(), INPUTS, CLASSES)
+        fine_tune(built(), INPUTS)
 
 
 def test_a_loss_that_is_no_number_is_said():
     settings = replace(SHORT, learning_rate=1e30)
     with pytest.raises(IsolossError, match="no longer a number in epoch 1 of fine-tuning with seed 0"):
-        fine_tune(built(), INPUTS, CLASSES, settings)
+        fine_tune(built(), INPUTS, settings)
 
 
 @pytest.mark.parametrize(

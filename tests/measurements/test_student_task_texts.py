@@ -49,16 +49,16 @@ def test_a_text_is_tokenised_ordinarily_and_cut_to_what_is_read() -> None:
     reader = student()
     read = reader.read(TEXTS, longest=100)
     for row, text in enumerate(TEXTS.texts):
-        ids = read.inputs.ids[row, : int(read.inputs.lengths[row])]
+        ids = read.ids[row, : int(read.lengths[row])]
         assert ids[0] == CLS
         assert pieces_of(reader, ids[1:]) == whole().encode(text).tokens
-    own = [number < FIRST_WORD + 8 for row in read.inputs.ids.tolist() for number in row if number > CLS]
-    assert read.coverage == pytest.approx(sum(own) / len(own))
-    assert 0 < read.coverage < 1
-    assert read.longer == 0
+    own = [number < FIRST_WORD + 8 for row in read.ids.tolist() for number in row if number > CLS]
+    assert reader.coverage(TEXTS) == pytest.approx(sum(own) / len(own))
+    assert 0 < reader.coverage(TEXTS) < 1
+    assert read.cut == 0
     short = reader.read(TEXTS, longest=4)
-    assert short.inputs.lengths.tolist() == [4, 5]
-    assert (short.longer, short.coverage) == (0.5, read.coverage)
+    assert short.lengths.tolist() == [4, 5]
+    assert short.cut == 1
 
 
 def test_a_pair_is_cut_where_it_is_longer_and_each_token_knows_its_text() -> None:
@@ -67,7 +67,7 @@ def test_a_pair_is_cut_where_it_is_longer_and_each_token_knows_its_text() -> Non
     )
     reader = student()
     lengths = [[len(whole().encode(text).ids) for text in column] for column in (pairs.texts, pairs.seconds)]
-    read = reader.read(pairs, longest=6).inputs
+    read = reader.read(pairs, longest=6)
     for row in range(2):
         first, second = (int((read.parts[row] == part).sum()) for part in (0, 1))
         assert first + second == 6
@@ -78,9 +78,8 @@ def test_a_pair_is_cut_where_it_is_longer_and_each_token_knows_its_text() -> Non
 
 def test_tokens_never_generated_are_masked_and_nothing_else() -> None:
     reader = student()
-    read, with_masks = (reader.read(TEXTS, 100, policy) for policy in ("untrained", "mask"))
-    assert with_masks.coverage == read.coverage < 1
-    plain, masked = read.inputs.ids, with_masks.inputs.ids
+    plain, masked = (reader.read(TEXTS, 100, policy).ids for policy in ("untrained", "mask"))
+    assert reader.coverage(TEXTS, "mask") == reader.coverage(TEXTS) < 1
     generated = plain < FIRST_WORD + 8
     assert torch.equal(masked[generated], plain[generated])
     assert (masked[~generated] == MASK).all()
@@ -92,10 +91,10 @@ def test_resegmented_texts_are_of_generated_words_and_single_characters() -> Non
     words = sorted(pieces, key=pieces.__getitem__)[:24]  # with everything that their own merges need
     reader = student_tokenizer(whole(), words)
     layout = closed_within(whole(), words)
-    plain, anew = reader.read(TEXTS, 100), reader.read(TEXTS, 100, "resegment")
-    assert anew.coverage > plain.coverage
+    anew = reader.read(TEXTS, 100, "resegment")
+    assert reader.coverage(TEXTS, "resegment") > reader.coverage(TEXTS)
     for row, text in enumerate(TEXTS.texts):
-        found = pieces_of(reader, anew.inputs.ids[row, 1 : int(anew.inputs.lengths[row])])
+        found = pieces_of(reader, anew.ids[row, 1 : int(anew.lengths[row])])
         assert "".join(found) == "".join(whole().encode(text).tokens)
         assert all(piece in words or len(piece) == 1 for piece in found)
         assert found == by_hand(layout, [list(word) for word in "".join(found).split("Ġ")[1:]])
@@ -129,7 +128,7 @@ def by_hand(tokenizer: Tokenizer, words: list[list[str]]) -> list[str]:
 
 def test_a_bag_counts_each_texts_tokens_over_its_length() -> None:
     reader = student()
-    texts = reader.read(TEXTS, 100).inputs
+    texts = reader.read(TEXTS, 100)
     bags, same = bags_of_tokens(texts, texts, most=3)
     assert torch.equal(bags, same)
     assert bags.shape == (2, 4)

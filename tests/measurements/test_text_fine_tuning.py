@@ -37,11 +37,11 @@ def test_a_task_is_learnt_by_fine_tuning_and_the_model_is_left_as_it_was(causal)
     model, tokenizer = text_model(causal), text_tokenizer(causal)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     inputs = text_splits(model, tokenizer, TASK)
-    best, _ = fine_tune(model, inputs, TASK.classes, FAST)
+    best, _ = fine_tune(model, inputs, FAST)
     assert best.estimate.value > 0.8
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
     assert best.records("m", {})[0].quantity == "fine_tuning_best_accuracy"
-    alone = fine_tune_once(model, inputs, TASK.classes, FAST, seed=1)
+    alone = fine_tune_once(model, inputs, FAST, seed=1)
     assert float(alone.best.double().mean()) == float(best.by_seed[1])
 
 
@@ -107,7 +107,7 @@ def test_each_seeds_head_starts_anew(monkeypatch):
     model, tokenizer = text_model(causal=False), text_tokenizer(causal=False)
     inputs = text_splits(model, tokenizer, TASK)
     for seed in (0, 1, 0):
-        fine_tune_once(model, inputs, TASK.classes, FAST, seed)
+        fine_tune_once(model, inputs, FAST, seed)
     assert torch.equal(heads[0], heads[2])
     assert not torch.equal(heads[0], heads[1])
 
@@ -116,7 +116,7 @@ def test_of_texts_not_every_word_is_read():
     model, tokenizer = text_model(), text_tokenizer()
     every_word = replace(FAST, every_word=True)
     with pytest.raises(BadInput, match="no fixed number of words for a head to read"):
-        fine_tune(model, text_splits(model, tokenizer, TASK), TASK.classes, every_word)
+        fine_tune(model, text_splits(model, tokenizer, TASK), every_word)
 
 
 @pytest.mark.parametrize(

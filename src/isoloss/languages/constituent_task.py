@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,58 +13,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.inference.chart_plan import ChartPlan
 from isoloss.inference.inside_outside import inside, word_potentials
-from isoloss.inference.left_to_right import LeftCorners, leftmost_weights
-from isoloss.languages.normal_form import NormalForm
-from isoloss.languages.rule_tables import Bits, Numbers, RuleTables
+from isoloss.inference.left_to_right import leftmost_weights
+from isoloss.languages.rule_tables import Bits, Numbers
 from isoloss.languages.sampling import CHUNK, Derivations, padded_sentences, sentence_keys
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences, most_probable
+
+if TYPE_CHECKING:  # which has these tasks
+    from isoloss.languages.pcfg import PCFG
 
 SMALLEST_SHARE = 0.25
 """A prefix length is a task when at least this share of sentences has a constituent of that length."""
 RAREST_SHARE = 0.001
 """Asked for by name it is one down to this share: a thousand sentences are drawn for one that counts."""
-
-
-@runtime_checkable
-class GrammarLanguage(Protocol):
-    """What a task reads of its grammar's language; see `PCFG`."""
-
-    @property
-    def form(self) -> NormalForm:
-        """The grammar as tensors."""
-        ...
-
-    @property
-    def tables(self) -> RuleTables:
-        """The rules that sentences are drawn with."""
-        ...
-
-    @property
-    def corners(self) -> LeftCorners:
-        """Which symbols begin which."""
-        ...
-
-    @property
-    def longest(self) -> int | None:
-        """The most words that a sentence has, or None if it is unbounded."""
-        ...
-
-    @property
-    def maximum_length(self) -> int:
-        """The same, or BadInput."""
-        ...
-
-    @property
-    def log_share(self) -> float:
-        """The log-probability that a sentence of the grammar is that short."""
-        ...
-
-    def sentence_plan(self, length: int, roots: Bool[Tensor, " S"] | None = None) -> ChartPlan:
-        """The chart plan of `length` words below one of `roots`."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +39,7 @@ class ConstituentTask:
     """
 
     name: str
-    language: GrammarLanguage
+    language: "PCFG"
     length: int | None
     prior: Float[Tensor, " S"]
     symbols: Int[Tensor, " k"]
@@ -138,7 +100,7 @@ class ConstituentTask:
         return words[:, complete], derivations.lengths[complete]
 
 
-def root_task(language: GrammarLanguage) -> ConstituentTask:
+def root_task(language: "PCFG") -> ConstituentTask:
     """The root of the whole sentence; named `prefix-L` if every sentence has L words, otherwise `root`."""
     derivable = language.form.grammar.derivable_lengths(language.maximum_length)
     possible = (derivable & (language.form.grammar.initial > 0)).any(1).nonzero()[:, 0].tolist()
@@ -147,7 +109,7 @@ def root_task(language: GrammarLanguage) -> ConstituentTask:
     return ConstituentTask(name, language, None, initial, initial.nonzero()[:, 0])
 
 
-def prefix_task(language: GrammarLanguage, length: int) -> ConstituentTask:
+def prefix_task(language: "PCFG", length: int) -> ConstituentTask:
     """The symbol that spans the first `length` words, with how often it starts a sentence as its prior.
 
     Raises BadInput if no symbol spans that many words at the start of a sentence, or so rarely that hardly
@@ -167,7 +129,7 @@ def prefix_task(language: GrammarLanguage, length: int) -> ConstituentTask:
     return task
 
 
-def likelihood_task(language: GrammarLanguage, length: int) -> ConstituentTask:
+def likelihood_task(language: "PCFG", length: int) -> ConstituentTask:
     """As `prefix_task`, but without the prior: labels by the likelihood alone, as in the authors' code."""
     task = prefix_task(language, length)
     return replace(task, name=f"{task.name}-likelihood", prior=(task.prior > 0).double())
@@ -182,7 +144,7 @@ def of_all_symbols(task: ConstituentTask) -> ConstituentTask:
     return replace(task, name=f"{task.name}-of-all", symbols=task.language.form.written.nonzero()[:, 0])
 
 
-def constituent_tasks(language: GrammarLanguage) -> Sequence[ConstituentTask]:
+def constituent_tasks(language: "PCFG") -> Sequence[ConstituentTask]:
     """The root task and the prefix tasks that have at least two classes and are not too rare."""
     lengths = language.form.grammar.length_weights(language.maximum_length)
     prefixes = _prefix_tasks(language, range(language.maximum_length - 1, 1, -1))
@@ -190,7 +152,7 @@ def constituent_tasks(language: GrammarLanguage) -> Sequence[ConstituentTask]:
     return [task for task in tasks if len(task.classes) > 1]
 
 
-def constituent_task(language: GrammarLanguage, name: str) -> ConstituentTask:
+def constituent_task(language: "PCFG", name: str) -> ConstituentTask:
     """One of `constituent_tasks` by its name, or `prefix-L` for an L too rare to be among them.
 
     `prefix-L-likelihood` is labelled by the likelihood alone; with the suffix `-of-all`, any of them has
@@ -217,7 +179,7 @@ def constituent_task(language: GrammarLanguage, name: str) -> ConstituentTask:
     )
 
 
-def _prefix_tasks(language: GrammarLanguage, lengths: Sequence[int]) -> list[ConstituentTask]:
+def _prefix_tasks(language: "PCFG", lengths: Sequence[int]) -> list[ConstituentTask]:
     """The task of each length, whether or not a symbol spans so many words at the start of a sentence."""
     grammar = language.form.grammar
     spanning = grammar.derivable_lengths(max(lengths, default=0)) & language.form.written

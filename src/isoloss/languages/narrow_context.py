@@ -21,8 +21,9 @@ from isoloss.inference.chart_plan import BinaryGrammar, ChartPlan, sentence_plan
 from isoloss.inference.forward_backward import forward
 from isoloss.inference.hidden_markov_chain import HiddenMarkovChain
 from isoloss.inference.inside_outside import log_weights, masked_distribution
-from isoloss.languages.constituent_task import ConstituentTask, GrammarLanguage
+from isoloss.languages.constituent_task import ConstituentTask
 from isoloss.languages.hmm import StateTask
+from isoloss.languages.pcfg import PCFG
 from isoloss.languages.task import Task
 
 
@@ -187,7 +188,7 @@ def merged_words(emission: Float[Tensor, "S c"]) -> tuple[Int[Tensor, " c"], Flo
     return kinds, merged.index_add(1, kinds, emission)
 
 
-def _halves(language: GrammarLanguage) -> bool:
+def _halves(language: PCFG) -> bool:
     """Whether all sentences have the same length, and all derivations the spans of a balanced tree."""
     if language.longest is None:
         return False

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -10,6 +10,9 @@ from torch import Tensor
 
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences, refuse_unknown_words
+
+if TYPE_CHECKING:  # which has these tasks
+    from isoloss.languages.causal_lm import CausalLM
 
 DRAWS_PER_EXAMPLE = 100
 """Draws, per example wanted, after which a split that is not full is given up."""
@@ -135,35 +138,6 @@ OPENINGS = (2, 4)
 SENTENCES_AT_ONCE = 1024
 
 
-@runtime_checkable
-class OpenedSentences(Protocol):
-    """What the tasks need from a language: sentences of fixed `length`, sampled and scored by first word."""
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """The words."""
-        ...
-
-    @property
-    def length(self) -> int:
-        """The number of words of every sentence, T."""
-        ...
-
-    def first_word_log_probabilities(self) -> Float[Tensor, " K"]:
-        """log Pr(x_1 = w) in nats, float64."""
-        ...
-
-    def sample_opening_with(
-        self, openings: Int[Tensor, " k"], n: int, generator: torch.Generator
-    ) -> Sentences:
-        """Draw n sentences given that their first word is one of `openings`."""
-        ...
-
-    def log_probability(self, sentences: Sentences) -> Float[Tensor, " n"]:
-        """log Pr(sentence) in nats, float64."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class OpeningTask:
     """y = argmax_o Pr(x_1 = o | x_2..x_T, x_1 in `openings`); ties go to the first, the more frequent one.
@@ -175,7 +149,7 @@ class OpeningTask:
     drawn.
     """
 
-    language: OpenedSentences
+    language: "CausalLM"
     openings: tuple[int, ...]
 
     @property
@@ -225,7 +199,7 @@ class OpeningTask:
             )
 
 
-def opening_tasks(language: OpenedSentences) -> Sequence[OpeningTask]:
+def opening_tasks(language: "CausalLM") -> Sequence[OpeningTask]:
     """The tasks of distinguishing the 2 and the 4 most probable first words, if there are that many words."""
     if language.length < 2:
         return []

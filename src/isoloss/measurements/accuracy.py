@@ -1,6 +1,6 @@
 """Accuracy on a task: of a head on a checkpoint's features, or of the fine-tuned checkpoint (A.4, A.5)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -10,12 +10,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
-from isoloss.measurements.fine_tuning import FineTuningSettings
+from isoloss.measurements.fine_tuning import FineTuningSettings, fine_tune
+from isoloss.measurements.labelled_inputs import InputSplits
 from isoloss.measurements.linear_probe import Accuracy, LabelledFeatures, ProbeSettings
-from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
+from isoloss.measurements.quantity import Column, Measurement, Subject, columns_of, with_error
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
-from isoloss.results.record import Record
 
 
 @runtime_checkable
@@ -40,15 +40,8 @@ class Examples(Protocol):
         """The features of the training and test examples."""
         ...
 
-    def fine_tuned(
-        self,
-        model: PreTrainedModel,
-        drawn: Any,
-        subject: Subject[Any],
-        settings: FineTuningSettings,
-        progress: Progress,
-    ) -> tuple[Accuracy, Accuracy]:
-        """The accuracy after fine-tuning on the training examples: of the best epochs, and of the last."""
+    def inputs(self, model: PreTrainedModel, drawn: Any, subject: Subject[Any]) -> InputSplits:
+        """What the model is fine-tuned, chosen and tested on. Raises BadInput if it cannot be."""
         ...
 
 
@@ -172,11 +165,21 @@ STORED_NAMES: Mapping[tuple[str, str], str] = {
 """What plans and stored measurements call an accuracy, by its examples and its head."""
 
 
+def accuracy_columns(name: str, first: int = 0) -> tuple[Column, ...]:
+    """The mean over seeds, its error over test examples, its deviation over seeds, and the examples' number.
+
+    Of the two records from place `first` on.
+    """
+    deviation, examples = Column(f"{name}_deviation", first + 1), Column(f"{name}_sentences", first, "n")
+    return (*with_error(name, first), deviation, examples)
+
+
 @dataclass(frozen=True)
 class AccuracyQuantity:
     """The test accuracy of `head` on `examples`; `column`, its name in a table, is no part of what it is."""
 
     revision: ClassVar[int] = 1
+    column_names, columns = columns_of(lambda it: accuracy_columns(it.column))
 
     examples: Examples
     head: Head
@@ -222,29 +225,9 @@ class AccuracyQuantity:
             features = self.examples.features(model, drawn, subject, progress)
             accuracies = [self.head.accuracy(features, progress)]
         else:
-            accuracies = [*self.examples.fine_tuned(model, drawn, subject, self.head.settings, progress)]
+            inputs = self.examples.inputs(model, drawn, subject)
+            accuracies = [*fine_tune(model, inputs, self.head.settings, progress)]
         settings = {**subject.settings, "task": self.examples.task_of(drawn)}
         records = [each for one in accuracies for each in one.records(subject.checkpoint, settings)]
         values = {name: each for one in accuracies for name, each in one.sentence_values().items()}
         return Measurement(records, values)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`.
-
-        >>> from isoloss.measurements.task_sentences import TaskSentences
-        >>> probe = AccuracyQuantity(TaskSentences("root", 9, 3, 5, seed=0), LinearProbe(ProbeSettings()))
-        >>> probe.column_names
-        ('accuracy', 'accuracy_error', 'accuracy_deviation', 'accuracy_sentences')
-        """
-        names = names_with_errors(self.column)
-        return (*names, f"{self.column}_deviation", f"{self.column}_sentences")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """The mean over seeds, its error over test examples, its deviation over seeds, and their number."""
-        accuracy, deviation = records[:2]
-        return {
-            **value_and_error(self.column, accuracy),
-            f"{self.column}_deviation": deviation.value,
-            f"{self.column}_sentences": accuracy.n,
-        }

@@ -149,7 +149,7 @@ def fine_tuning_of_task(
 
         tokenizer = load_tokenizer(checkpoint.name)
         inputs = text_splits(model, tokenizer, task, longest)
-        found = fine_tune_once(model, inputs, task.classes, settings, seed, report)
+        found = fine_tune_once(model, inputs, settings, seed, report)
         right = found.best.double()
         more: dict[str, Setting] = {
             "task": task.name,

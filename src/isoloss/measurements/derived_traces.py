@@ -1,6 +1,5 @@
 """What follows from traces: enlarged to another's shape (B.4), SGD's drift, its largest stable rate."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -14,19 +13,18 @@ from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences, given
 from isoloss.measurements.on_sentences.traces import TraceQuantity
 from isoloss.measurements.quantity import (
-    Columns,
+    Column,
     Measurement,
     Subject,
     columns_in_order,
-    names_with_errors,
-    value_and_error,
+    columns_of,
+    with_error,
 )
 from isoloss.models.enlarging import enlarged, enlargement_between, exact_form, paper_form
 from isoloss.models.transformers import Shape
 from isoloss.progress import Progress
 from isoloss.results.checkpoint import read_checkpoint
 from isoloss.results.estimate import Estimate
-from isoloss.results.record import Record
 from isoloss.results.store import ONLY_WHEN_CHANGED
 
 FormName = Literal["exact", "paper"]
@@ -43,6 +41,9 @@ class EnlargedTraceQuantity:
 
     revision: ClassVar[int] = 1
     sources, drawn_as, draw = DRAWN
+    column_names, columns = columns_of(
+        lambda it: (*with_error(f"trace_{it.form}"), Column(f"trace_{it.form}_sentences", what="n"))
+    )
 
     common: Shape
     form: FormName
@@ -58,14 +59,6 @@ class EnlargedTraceQuantity:
         settings = {**subject.settings, "enlarged_to": self.common.width, "form": self.form}
         trace = TraceQuantity(self.sentences, self.seed)
         return trace.measure(large, drawn, replace(subject, settings=settings), progress)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        return (*names_with_errors(f"trace_{self.form}"), f"trace_{self.form}_sentences")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        trace, column = records[0], f"trace_{self.form}"
-        return value_and_error(column, trace) | {f"{column}_sentences": trace.n}
 
 
 @dataclass(frozen=True)

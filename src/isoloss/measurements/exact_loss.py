@@ -1,6 +1,5 @@
 """The exact loss of a checkpoint: entropy plus KL(distribution || model), no sampled labels (A.5)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 from isoloss.errors import BadInput
 from isoloss.languages.language import DistributionsAtPositions, Language
 from isoloss.languages.sentences import Sentences
-from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
+from isoloss.measurements.quantity import Column, Measurement, Subject, columns_of, with_error
 from isoloss.objectives.batch import ExactObjective, PretrainingObjective
 from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
 from isoloss.objectives.masked import MaskedObjective
@@ -218,6 +217,17 @@ class KnownSentences:
     sentences: Sentences
 
 
+def loss_columns(objective: ExactObjective) -> tuple[Column, ...]:
+    """The columns of an exact loss, its deviation over subsets, the divergence, and how many sentences."""
+    name, averaged = objective.quantity, "sentence_averaged"
+    return (
+        *with_error("loss", f"{name}_loss_{averaged}"),
+        Column("loss_deviation", f"{name}_loss_subset_deviation"),
+        *with_error("kl", f"{name}_kl_{averaged}"),
+        Column("loss_sentences", f"{name}_loss_{averaged}", "n"),
+    )
+
+
 @dataclass(frozen=True)
 class ExactLossQuantity:
     """Loss and KL on `sentences` sentences; `objective` says which of their predictions are used."""
@@ -225,6 +235,7 @@ class ExactLossQuantity:
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
     drawn_as: ClassVar[type] = KnownSentences
+    column_names, columns = columns_of(lambda it: loss_columns(it.objective))
 
     sentences: int
     seed: int
@@ -243,18 +254,3 @@ class ExactLossQuantity:
     ) -> Measurement:
         loss = exact_loss(model, self.objective, self.evaluation(drawn), progress=progress)
         return Measurement(loss.records(subject.checkpoint, dict(subject.settings)), loss.sentence_values())
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        return (*names_with_errors("loss", "kl"), "loss_deviation", "loss_sentences")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        found = {record.quantity: record for record in records}
-        name = self.objective.quantity
-        kl, loss = found[f"{name}_kl_sentence_averaged"], found[f"{name}_loss_sentence_averaged"]
-        return {
-            **value_and_error("loss", loss),
-            "loss_deviation": found[f"{name}_loss_subset_deviation"].value,
-            **value_and_error("kl", kl),
-            "loss_sentences": loss.n,
-        }

@@ -250,7 +250,6 @@ def _right(model: Classifier, examples: LabelledInputs, minibatch: int) -> Bool[
 def fine_tune(
     model: PreTrainedModel,
     inputs: InputSplits,
-    classes: tuple[str, ...],
     settings: FineTuningSettings | None = None,
     progress: Progress = silent,
 ) -> tuple[Accuracy, Accuracy]:
@@ -265,7 +264,7 @@ def fine_tune(
     found = []
     for done, seed in enumerate(settings.seeds):
         report = part_of(progress, done, len(settings.seeds))
-        found.append(fine_tune_once(model, inputs, classes, settings, seed, report))
+        found.append(fine_tune_once(model, inputs, settings, seed, report))
         progress(TASK, done + 1, len(settings.seeds))
     best = torch.stack([each.best for each in found]).double()
     last = torch.stack([each.last for each in found]).double()
@@ -275,20 +274,19 @@ def fine_tune(
 def fine_tune_once(
     model: PreTrainedModel,
     inputs: InputSplits,
-    classes: tuple[str, ...],
     settings: FineTuningSettings,
     seed: int,
     progress: Progress = silent,
 ) -> FineTuned:
     """One seed of `fine_tune`; memory is `fine_tune_seed`'s, beside the model itself."""
-    check_splits(inputs, classes)
+    check_splits(inputs)
     head_seed = derived_seed(seed, "fine-tuning head")
     with caller_randomness_kept(model.device):
         classifier: Classifier
         if settings.every_word:
-            classifier = WordsClassifier(model, _most_words(inputs), len(classes), head_seed)
+            classifier = WordsClassifier(model, _most_words(inputs), len(inputs.classes), head_seed)
         else:
-            classifier = classifier_of(model, classes, head_seed, inputs.padding)
+            classifier = classifier_of(model, inputs.classes, head_seed, inputs.padding)
         return fine_tune_seed(classifier, inputs, settings, seed, progress)
 
 

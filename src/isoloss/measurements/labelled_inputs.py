@@ -143,7 +143,8 @@ def text_splits(
             "the tokenizer names no padding token, and every token ends some text; set its pad_token and "
             "save it beside the model"
         )
-    return InputSplits(*(part.filled_up_with(padding) for part in parts), padding=padding)
+    filled = (part.filled_up_with(padding) for part in parts)
+    return InputSplits(*filled, classes=task.classes, padding=padding)
 
 
 @dataclass(frozen=True)
@@ -183,9 +184,10 @@ class SentenceInputs:
     examples: LabelledSentences
 
     @staticmethod
-    def of(splits: TaskSplits) -> "InputSplits":
+    def of(splits: TaskSplits, classes: tuple[str, ...]) -> "InputSplits":
         """The inputs of all three splits."""
-        return InputSplits(*map(SentenceInputs, (splits.train, splits.validation, splits.test)))
+        parts = map(SentenceInputs, (splits.train, splits.validation, splits.test))
+        return InputSplits(*parts, classes=classes)
 
     @property
     def labels(self) -> Int[Tensor, " n"]:
@@ -216,20 +218,22 @@ LabelledInputs = TextInputs | SentenceInputs
 
 @dataclass(frozen=True)
 class InputSplits:
-    """Train, validation and test examples, padded with the token `padding`."""
+    """Train, validation and test examples of a task with these classes, padded with the token `padding`."""
 
     train: LabelledInputs
     validation: LabelledInputs
     test: LabelledInputs
+    classes: tuple[str, ...] = field(kw_only=True)
     padding: int = field(default=PAD, kw_only=True)
 
 
-def check_splits(splits: InputSplits, classes: tuple[str, ...]) -> None:
+def check_splits(splits: InputSplits) -> None:
     """Raise BadInput for splits on which nothing can be learnt or measured.
 
     That is: fewer than two classes, labels outside the classes, training examples of a single class, no
     validation examples, or fewer than two test examples.
     """
+    classes = splits.classes
     if len(classes) < 2:
         raise BadInput(f"fine-tuning needs at least two classes, not {len(classes)}")
     # An error bar over test sentences needs two.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -213,36 +213,48 @@ def takes(quantity: Quantity, source: type) -> bool:
     return not {object, source}.isdisjoint(quantity.sources)
 
 
-def value_and_error(column: str, record: Record) -> Columns:
-    """A record's number and its error as columns.
+class Column(NamedTuple):
+    """A column of an experiment's table: which record of a checkpoint it is from, and what it is of that.
 
-    >>> value_and_error("trace", Record("fisher_trace", 8.0, "", 0.5, 99))
-    {'trace': 8.0, 'trace_error': 0.5}
+    `of` is the record's place, or its quantity; `what` is "value", "standard_error" or "n", or a setting,
+    None where the record has no such setting.
     """
-    return {column: record.value, f"{column}_error": record.standard_error}
+
+    name: str
+    of: int | str = 0
+    what: str = "value"
+
+    def read(self, records: Sequence[Record]) -> Setting:
+        """What stands in the column."""
+        named = {record.quantity: record for record in records}
+        record = records[self.of] if isinstance(self.of, int) else named[self.of]
+        numbers = {"value": record.value, "standard_error": record.standard_error, "n": record.n}
+        return {**record.settings, **numbers}.get(self.what)
 
 
-def names_with_errors(*columns: str) -> tuple[str, ...]:
-    """The names of `columns` and of their errors, as in `value_and_error`.
+def with_error(name: str, of: int | str = 0) -> tuple[Column, Column]:
+    """The columns of a record's number and of its error.
 
-    >>> names_with_errors("loss", "kl")
-    ('loss', 'loss_error', 'kl', 'kl_error')
+    >>> [column.read([Record("fisher_trace", 8.0, "", 0.5, 99)]) for column in with_error("trace")]
+    [8.0, 0.5]
     """
-    return tuple(name for column in columns for name in (column, f"{column}_error"))
+    return Column(name, of), Column(f"{name}_error", of, "standard_error")
 
 
-def _in_order(columns: Iterable[str], records: Iterable[Record]) -> Columns:
-    """The records as these columns, each with its error; further records are in none."""
-    found: Columns = {}
-    for column, record in zip(columns, records, strict=False):
-        found |= value_and_error(column, record)
-    return found
+def columns_of(
+    told: Callable[[Any], Iterable[Column]],
+) -> tuple[Any, Callable[[Any, Sequence[Record]], Columns]]:
+    """`Quantity.column_names` and `Quantity.columns` of one whose columns `told` says; see `with_error`."""
+
+    def of_records(quantity: Any, records: Sequence[Record]) -> Columns:
+        known = (each for each in told(quantity) if isinstance(each.of, str) or each.of < len(records))
+        return {column.name: column.read(records) for column in known}
+
+    return property(lambda quantity: tuple(column.name for column in told(quantity))), of_records
 
 
-def columns_in_order(
-    *columns: str, n: str = "", settings: Sequence[str] = ()
-) -> tuple[tuple[str, ...], Callable[[Any, Sequence[Record]], Columns]]:
-    """`Quantity.column_names` and `Quantity.columns` of one whose first records are these columns, in order.
+def columns_in_order(*columns: str, n: str = "", settings: Sequence[str] = ()) -> tuple[Any, Any]:
+    """The same for one whose first records are these columns, in order, each with its error.
 
     Of the very first, its `n` and some of its settings may be columns as well.
 
@@ -250,24 +262,19 @@ def columns_in_order(
     >>> names, columns(None, [Record("fisher_trace", 8.0, "", 0.5, 99)])
     (('trace', 'trace_error', 'trace_sentences'), {'trace': 8.0, 'trace_error': 0.5, 'trace_sentences': 99})
     """
-    names = (*names_with_errors(*columns), *([n] if n else []), *settings)
-
-    def of_records(_quantity: Any, records: Sequence[Record]) -> Columns:
-        first = records[0]
-        more = {name: first.settings[name] for name in settings}
-        return _in_order(columns, records) | ({n: first.n} if n else {}) | more
-
-    return names, of_records
+    of_first = [*([Column(n, what="n")] if n else []), *(Column(name, what=name) for name in settings)]
+    told = (*_in_order(columns), *of_first)
+    _, of_records = columns_of(lambda _: told)
+    return tuple(column.name for column in told), of_records  # which experiments ask for very often
 
 
-def columns_named_by(
-    names: Callable[[Any], Iterable[str]],
-) -> tuple[Any, Callable[[Any, Sequence[Record]], Columns]]:
-    """The same of a quantity whose settings say how its columns are called: `names` of it."""
-    return (
-        property(lambda quantity: names_with_errors(*names(quantity))),
-        lambda quantity, records: _in_order(names(quantity), records),
-    )
+def columns_named_by(names: Callable[[Any], Iterable[str]]) -> tuple[Any, Any]:
+    """The same for one whose settings say how its columns are called: `names` of it."""
+    return columns_of(lambda quantity: _in_order(names(quantity)))
+
+
+def _in_order(names: Iterable[str]) -> list[Column]:
+    return [column for place, name in enumerate(names) for column in with_error(name, place)]
 
 
 def warnings_of(records: Iterable[Record]) -> list[str]:

@@ -5,7 +5,6 @@ shows nothing that a model has learnt; what an untrained model adds is due to th
 words. The lookup table returns the language's distribution itself, and has the lowest possible loss.
 """
 
-from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -16,12 +15,12 @@ from isoloss.corpora.labelled_texts import TaskSizes, TaskSource, TextTask
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.languages.language import Language
 from isoloss.languages.task import TaskSplits
-from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
-from isoloss.measurements.exact_loss import ExactLossQuantity, KnownSentences
+from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe, accuracy_columns
+from isoloss.measurements.exact_loss import ExactLossQuantity, KnownSentences, loss_columns
 from isoloss.measurements.linear_probe import LabelledFeatures, reference_records
-from isoloss.measurements.quantity import Columns, Measurement, Subject, columns_in_order
+from isoloss.measurements.quantity import Column, Measurement, Subject, columns_in_order, columns_of
 from isoloss.measurements.room_and_price import WORDS_PROBE
-from isoloss.measurements.student_task_texts import StudentTaskTexts, StudentTexts, bags_of_tokens
+from isoloss.measurements.student_task_texts import KeptTexts, StudentTaskTexts, bags_of_tokens
 from isoloss.measurements.task_texts import DrawnTask, TaskTexts, majority_record, scaled
 from isoloss.models.lookup_table import LookupTable, OneHotWords
 from isoloss.models.transformers import Architecture, initialised
@@ -32,6 +31,8 @@ from isoloss.results.record import Record, Setting
 from isoloss.seeds import derived_seed
 
 WORDS, UNTRAINED, LOOKUP_TABLE = "words alone", "untrained model", "lookup table"
+PARAMETERS = (Column("parameters", what="parameters"),)
+CHANCE_AND_CEILING = ("chance_accuracy", "posterior_accuracy", "latent_agreement")
 CONTROLS = ("majority", "bag", "coverage", "coverage_resegmented", "longer")
 
 
@@ -61,6 +62,9 @@ class ControlQuantity:
     """The accuracy `of`, reached by a `control` instead of a trained model."""
 
     revision: ClassVar[int] = 1
+    column_names, columns = columns_of(
+        lambda it: (*accuracy_columns(it.column), *(PARAMETERS if it.control == BeforeTraining() else ()))
+    )
 
     of: AccuracyQuantity
     control: Control
@@ -118,17 +122,6 @@ class ControlQuantity:
         records = self.of.measure(fresh, drawn, counted, progress).records
         return Measurement([replace(record, quantity=f"untrained_{record.quantity}") for record in records])
 
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        size = ("parameters",) if isinstance(self.control, BeforeTraining) else ()
-        return (*replace(self.of, column=self.column).column_names, *size)
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: the accuracy's columns under another name, and `parameters` if they are known."""
-        columns = replace(self.of, column=self.column).columns(records)
-        known = records[0].settings.get("parameters")
-        return columns if known is None else columns | {"parameters": known}
-
 
 @dataclass(frozen=True)
 class TaskReference:
@@ -137,6 +130,7 @@ class TaskReference:
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
     drawn_as: ClassVar[type] = TaskSplits
+    column_names, columns = columns_of(lambda _: (Column(name, name) for name in CHANCE_AND_CEILING))
 
     of: AccuracyQuantity
 
@@ -149,13 +143,6 @@ class TaskReference:
     ) -> Measurement:
         task = self.of.examples.task_of(drawn)
         return Measurement(reference_records(drawn.test, {**subject.settings, "task": task}))
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        return ("chance_accuracy", "posterior_accuracy", "latent_agreement")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        return {record.quantity: record.value for record in records}
 
 
 @dataclass(frozen=True)
@@ -173,9 +160,18 @@ class LookupTableReference:
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
     drawn_as: ClassVar[type] = TableExamples
+    column_names, columns = columns_of(lambda it: it.told)
 
     loss: ExactLossQuantity
     probes: tuple[AccuracyQuantity, ...]
+
+    @property
+    def told(self) -> tuple[Column, ...]:
+        """The columns of the loss, and those of each probe's two records, which are the last."""
+        places = range(-2 * len(self.probes), 0, 2)
+        probes = zip(self.probes, places, strict=True)
+        of_probes = (column for probe, first in probes for column in accuracy_columns(probe.column, first))
+        return (*loss_columns(self.loss.objective), *of_probes)
 
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TableExamples:
         drawn = self.loss.draw(source, objective, progress)
@@ -190,19 +186,6 @@ class LookupTableReference:
         for probe, examples in zip(self.probes, drawn.probes, strict=True):
             records += probe.measure(table, examples, subject, progress).records
         return Measurement(records)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        return (*self.loss.column_names, *(name for probe in self.probes for name in probe.column_names))
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: the columns of the loss, and those of each probe's two records after it."""
-        of_loss = len(records) - 2 * len(self.probes)
-        columns = self.loss.columns(records[:of_loss])
-        for number, probe in enumerate(self.probes):
-            first = of_loss + 2 * number
-            columns |= probe.columns(records[first : first + 2])
-        return columns
 
 
 @dataclass(frozen=True)
@@ -230,12 +213,12 @@ class MajorityReference:
 
 @dataclass(frozen=True)
 class ControlTexts:
-    """A task, and its texts as read with the policy of the models and cut up anew."""
+    """A task, its texts as the models read them, and how much of the test a student knows, also cut anew."""
 
     task: TextTask
-    train: StudentTexts
-    test: StudentTexts
-    resegmented: StudentTexts
+    read: KeptTexts
+    coverage: float
+    resegmented_coverage: float
 
 
 @dataclass(frozen=True)
@@ -245,6 +228,9 @@ class TextControls:
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
     drawn_as: ClassVar[type] = ControlTexts
+    column_names, columns = columns_of(
+        lambda it: (Column(f"{it.prefix}_{name}", place) for place, name in enumerate(CONTROLS))
+    )
 
     of: AccuracyQuantity
     prefix: str = field(compare=False)
@@ -252,13 +238,14 @@ class TextControls:
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> ControlTexts:
         examples = self.of.examples
         assert isinstance(examples, StudentTaskTexts)
-        *_, anew = replace(examples, policy="resegment").texts(source, progress)
-        return ControlTexts(*examples.texts(source, progress), anew)
+        task, student = examples.read_by(source, progress)
+        shares = (student.coverage(task.test, policy) for policy in (examples.policy, "resegment"))
+        return ControlTexts(task, examples.draw(source, objective, progress), *shares)
 
     def measure(
         self, model: object, drawn: ControlTexts, subject: Subject[Language], progress: Progress
     ) -> Measurement:
-        train, test = drawn.train.inputs, drawn.test.inputs
+        train, test = drawn.read.train, drawn.read.test
         settings: dict[str, Setting] = {**subject.settings, "task": drawn.task.name}
         probe: Any = self.of.head.settings
         of_train, of_test = scaled(*bags_of_tokens(train, test))
@@ -267,18 +254,11 @@ class TextControls:
         bag, _ = bags.probed(probe, progress).records("bag of tokens", settings)
         records = [majority_record(drawn.task, settings), bag]
         shares = {
-            "coverage": drawn.test.coverage,
-            "coverage_resegmented": drawn.resegmented.coverage,
-            "longer_texts": drawn.test.longer,
+            "coverage": drawn.coverage,
+            "coverage_resegmented": drawn.resegmented_coverage,
+            "longer_texts": test.cut / len(test),
         }
         for name, share in shares.items():
             texts = len(drawn.task.test)
             records.append(Record(name, share, "fraction", None, texts, settings=dict(settings)))
         return Measurement(records)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        return tuple(f"{self.prefix}_{name}" for name in CONTROLS)
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        return dict(zip(self.column_names, (record.value for record in records), strict=True))

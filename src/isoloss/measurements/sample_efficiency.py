@@ -1,7 +1,7 @@
 """What little data teach: accuracy by labelled sentences, and the task of Section 5, counting brackets."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import ClassVar
 
 import torch
@@ -18,12 +18,12 @@ from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.accuracy import AsTheyAre, FeatureAdaptation, LinearProbe
 from isoloss.measurements.linear_probe import LabelledFeatures, ProbeSettings
 from isoloss.measurements.quantity import (
-    Columns,
+    Column,
     Measurement,
     Subject,
     columns_named_by,
-    names_with_errors,
-    value_and_error,
+    columns_of,
+    with_error,
 )
 from isoloss.measurements.task_sentences import features_of_splits, sentence_features
 from isoloss.objectives.batch import PretrainingObjective
@@ -48,6 +48,7 @@ class SampleEfficiencyQuantity:
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
     drawn_as: ClassVar[type] = TaskSplits
+    column_names, columns = columns_of(lambda it: it.told)
 
     task: str
     test: int
@@ -88,17 +89,14 @@ class SampleEfficiencyQuantity:
         return Measurement(records, values)
 
     @property
-    def column_names(self) -> tuple[str, ...]:
-        numbers = (f"{self.column}_{number}" for number in self.examples)
-        return tuple(name for each in numbers for name in (*names_with_errors(each), f"{each}_deviation"))
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: per number of examples, mean and deviation over draws, and error over sentences."""
-        columns: Columns = {}
-        for accuracy, deviation in zip(records[::2], records[1::2], strict=True):
-            name = f"{self.column}_{accuracy.settings['examples']}"
-            columns |= value_and_error(name, accuracy) | {f"{name}_deviation": deviation.value}
-        return columns
+    def told(self) -> tuple[Column, ...]:
+        """Per number of examples, mean and deviation over draws, and error over sentences."""
+        names = (f"{self.column}_{number}" for number in self.examples)
+        each = (
+            (*with_error(name, 2 * place), Column(f"{name}_deviation", 2 * place + 1))
+            for place, name in enumerate(names)
+        )
+        return tuple(chain.from_iterable(each))
 
     def _right(
         self, whole: LabelledFeatures, draw: int, number: int, progress: Progress

@@ -16,9 +16,8 @@ from isoloss.corpora.labelled_texts import LabelledTexts, TaskSizes, TaskSource,
 from isoloss.errors import BadInput
 from isoloss.inference.causal_model import written_words
 from isoloss.languages.language import Language
-from isoloss.measurements.fine_tuning import FineTuningSettings
-from isoloss.measurements.labelled_inputs import TextInputs
-from isoloss.measurements.linear_probe import Accuracy, LabelledFeatures
+from isoloss.measurements.labelled_inputs import InputSplits, TextInputs
+from isoloss.measurements.linear_probe import LabelledFeatures
 from isoloss.measurements.quantity import Subject
 from isoloss.measurements.task_texts import labelled_features
 from isoloss.objectives.batch import PretrainingObjective
@@ -47,19 +46,6 @@ class TokenizerSource(Protocol):
 
 
 @dataclass(frozen=True)
-class StudentTexts:
-    """n texts as a student's token ids, truncated to its input length, and how much of them it knows.
-
-    `coverage` is the share of all their tokens, before truncation, that are words of the language, and
-    `longer` the share of texts (or pairs) that are truncated.
-    """
-
-    inputs: TextInputs
-    coverage: float
-    longer: float
-
-
-@dataclass(frozen=True)
 class StudentTokenizer:
     """A teacher's `tokenizer`, and in `numbers` [V] the student's id of each of its tokens.
 
@@ -70,22 +56,38 @@ class StudentTokenizer:
     numbers: Int[Tensor, " V"]
     words: int
 
-    def read(self, texts: LabelledTexts, longest: int, policy: Policy = "untrained") -> StudentTexts:
+    def read(self, texts: LabelledTexts, longest: int, policy: Policy = "untrained") -> TextInputs:
         """Encode each text, or both of a pair, after [CLS], truncating (the longer) to `longest` tokens.
 
         Nothing separates the texts of a pair, since the student was trained on no such token.
         """
+        whole = list(zip(*self._encoded(texts, policy), strict=True))
+        rows = [_cut(parts, longest) for parts in whole]
+        ids = [[CLS, *torch.cat(parts).tolist()] for parts in rows]
+        places = [[-1, *(part for part, text in enumerate(parts) for _ in text)] for parts in rows]
+        return TextInputs(
+            ids=rectangle(ids, PAD)[0].to(torch.int32),
+            lengths=torch.tensor([len(each) for each in ids]),
+            parts=rectangle(places, -1)[0].to(torch.int8),
+            labels=torch.tensor(texts.labels),
+            cut=sum(sum(map(len, parts)) > longest for parts in whole),
+        )
+
+    def coverage(self, texts: LabelledTexts, policy: Policy = "untrained") -> float:
+        """The share of all tokens of the texts, before truncation, that are words of the language."""
+        encoded = self._encoded(texts, policy)
+        generated = torch.cat([self._known(text) & (text != MASK) for column in encoded for text in column])
+        return float(generated.double().mean())
+
+    def _encoded(self, texts: LabelledTexts, policy: Policy) -> list[list[Tensor]]:
+        """The student's ids of each text, and of each second one of pairs."""
         tokenizer = self.tokenizer
         if policy == "resegment":
             known = self._known(self.numbers).tolist()
             pieces = [piece for piece, token in tokenizer.get_vocab().items() if known[token]]
             tokenizer = closed_within(tokenizer, pieces)
         columns = [texts.texts] if texts.seconds is None else [texts.texts, texts.seconds]
-        encoded = [self._numbers(tokenizer, column, policy) for column in columns]
-        generated = torch.cat([self._known(text) & (text != MASK) for column in encoded for text in column])
-        rows = [_cut(parts, longest) for parts in zip(*encoded, strict=True)]
-        cut = sum(sum(map(len, whole)) > longest for whole in zip(*encoded, strict=True))
-        return StudentTexts(_inputs(rows, texts.labels), float(generated.double().mean()), cut / len(texts))
+        return [self._numbers(tokenizer, column, policy) for column in columns]
 
     def _known(self, numbers: Int[Tensor, " n"]) -> Tensor:
         return numbers < FIRST_WORD + self.words
@@ -172,14 +174,6 @@ def _cut(parts: tuple[Tensor, ...], longest: int) -> tuple[Tensor, ...]:
     return parts[0][:kept], parts[1][: longest - kept]
 
 
-def _inputs(rows: Sequence[tuple[Tensor, ...]], labels: Sequence[int]) -> TextInputs:
-    ids = [[CLS, *torch.cat(texts).tolist()] for texts in rows]
-    parts = [[-1, *(part for part, text in enumerate(texts) for _ in text)] for texts in rows]
-    lengths = torch.tensor([len(each) for each in ids])
-    padded, of_parts = rectangle(ids, PAD)[0].to(torch.int32), rectangle(parts, -1)[0].to(torch.int8)
-    return TextInputs(padded, lengths, of_parts, torch.tensor(labels))
-
-
 @dataclass(frozen=True)
 class KeptTexts:
     """A task's training and test texts as a student reads them."""
@@ -203,18 +197,16 @@ class StudentTaskTexts:
     tokenizer: TokenizerSource
     policy: Policy = "untrained"
 
-    def texts(self, language: Language, progress: Progress) -> tuple[TextTask, StudentTexts, StudentTexts]:
-        """The task, and its training and test texts as a student reads them."""
+    def read_by(self, language: Language, progress: Progress) -> tuple[TextTask, StudentTokenizer]:
+        """The task, and how a student of the language reads its texts."""
         task = self.sizes.of(self.task.task(default_cache(), progress))
-        student = student_tokenizer(self.tokenizer.tokenizer(progress), language.vocabulary)
-        longest = language.maximum_length
-        train, test = (student.read(part, longest, self.policy) for part in (task.train, task.test))
-        return task, train, test
+        return task, student_tokenizer(self.tokenizer.tokenizer(progress), language.vocabulary)
 
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> KeptTexts:
         """See `Examples`. Raises IsolossError if the task's or the teacher's texts cannot be obtained."""
-        _, train, test = self.texts(source, progress)
-        return KeptTexts(train.inputs, test.inputs)
+        task, student = self.read_by(source, progress)
+        read = (student.read(part, source.maximum_length, self.policy) for part in (task.train, task.test))
+        return KeptTexts(*read)
 
     def task_of(self, drawn: KeptTexts) -> str:
         return self.task.name
@@ -227,13 +219,6 @@ class StudentTaskTexts:
         pairs = bool((drawn.train.parts == 1).any())
         return labelled_features(model, drawn.train, drawn.test, classes, progress, pairs=pairs)
 
-    def fine_tuned(
-        self,
-        model: PreTrainedModel,
-        drawn: KeptTexts,
-        subject: Subject[Language],
-        settings: FineTuningSettings,
-        progress: Progress,
-    ) -> tuple[Accuracy, Accuracy]:
+    def inputs(self, model: PreTrainedModel, drawn: KeptTexts, subject: Subject[Language]) -> InputSplits:
         """Raises BadInput: students are probed, as in the paper."""
         raise BadInput("students of a causal model's language are not fine-tuned on texts; probe them")

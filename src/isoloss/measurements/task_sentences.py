@@ -18,9 +18,8 @@ from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG, named_task, pcfg
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import TaskSplits, task_splits
-from isoloss.measurements.fine_tuning import FineTuningSettings, fine_tune
-from isoloss.measurements.labelled_inputs import SentenceInputs, check_fits
-from isoloss.measurements.linear_probe import Accuracy, LabelledFeatures
+from isoloss.measurements.labelled_inputs import InputSplits, SentenceInputs, check_fits
+from isoloss.measurements.linear_probe import LabelledFeatures
 from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.models.lookup_table import LookupTable, OneHotWords
 from isoloss.objectives.batch import PretrainingObjective
@@ -79,18 +78,10 @@ class TaskSentences:
     ) -> LabelledFeatures:
         return features_of_splits(model, drawn)
 
-    def fine_tuned(
-        self,
-        model: PreTrainedModel,
-        drawn: TaskSplits,
-        subject: Subject[Language],
-        settings: FineTuningSettings,
-        progress: Progress,
-    ) -> tuple[Accuracy, Accuracy]:
-        """See `fine_tune`. Raises BadInput as `check_fits` does."""
+    def inputs(self, model: PreTrainedModel, drawn: TaskSplits, subject: Subject[Language]) -> InputSplits:
+        """See `Examples`. Raises BadInput as `check_fits` does."""
         check_fits(drawn, model)
-        classes = tuple(named_task(subject.source, self.task).classes)
-        return fine_tune(model, SentenceInputs.of(drawn), classes, settings, progress)
+        return SentenceInputs.of(drawn, named_task(subject.source, self.task).classes)
 
 
 def features_of_splits(model: nn.Module, splits: TaskSplits) -> LabelledFeatures:

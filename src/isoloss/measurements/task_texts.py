@@ -15,9 +15,8 @@ from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import TaskSizes, TaskSource, TextTask, stand_in_validation
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
-from isoloss.measurements.fine_tuning import FineTuningSettings, fine_tune
-from isoloss.measurements.labelled_inputs import LONGEST, TextInputs, text_inputs, text_splits
-from isoloss.measurements.linear_probe import Accuracy, LabelledFeatures
+from isoloss.measurements.labelled_inputs import LONGEST, InputSplits, TextInputs, text_inputs, text_splits
+from isoloss.measurements.linear_probe import LabelledFeatures
 from isoloss.measurements.quantity import Subject
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.batch import PretrainingObjective
@@ -88,17 +87,9 @@ class TaskTexts:
         tokenizer, longest = load_tokenizer(str(subject.folder)), subject.source.maximum_length + 1
         return task_features(model, tokenizer, drawn.task, longest, progress)
 
-    def fine_tuned(
-        self,
-        model: PreTrainedModel,
-        drawn: DrawnTask,
-        subject: Subject[PackedCorpus],
-        settings: FineTuningSettings,
-        progress: Progress,
-    ) -> tuple[Accuracy, Accuracy]:
+    def inputs(self, model: PreTrainedModel, drawn: DrawnTask, subject: Subject[PackedCorpus]) -> InputSplits:
         tokenizer, longest = load_tokenizer(str(subject.folder)), subject.source.maximum_length + 1
-        inputs = text_splits(model, tokenizer, drawn.task, longest)
-        return fine_tune(model, inputs, drawn.task.classes, settings, progress)
+        return text_splits(model, tokenizer, drawn.task, longest)
 
 
 DESCRIPTION = (
