@@ -154,7 +154,7 @@ def test_the_process_is_charged_for_what_stays_and_not_for_the_layers_that_were_
 
     def timed(*_: object) -> tuple[float, str]:
         of_libraries.append(torch.ones(16_000_000))
-        layers = [torch.ones(100) for _ in range(100_000)]
+        layers = [torch.ones(1000) for _ in range(10_000)]
         return float(layers[-1][0]), ""
 
     monkeypatch.setattr(f"{FORESEEN}.counted_passes", lambda *_: Counted(1, 1, 1, 9, 5, 0, 1.0))
