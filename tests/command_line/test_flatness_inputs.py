@@ -23,8 +23,7 @@ def models(models):
 
 
 @pytest.mark.parametrize(
-    ("option", "value"),
-    [("--mask-rate", "0.6"), pytest.param("--seed", "7", marks=pytest.mark.thorough)],
+    ("option", "value"), [("--mask-rate", "0.6"), pytest.param("--seed", "7", marks=pytest.mark.thorough)]
 )
 def test_another_choice_of_masks_changes_the_trace(option, value, flatness):
     asked = ("bert", "--text", "text.txt", "--sentences", "4", "--json")

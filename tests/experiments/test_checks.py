@@ -217,10 +217,7 @@ def test_what_no_accuracy_fails_is_refused(statistic: object, claimed: Region, f
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("statistic", "claimed"),
-    [
-        (mean_of("accuracy"), above(0.5)),
-        (MeanWithinRuns(Slope(in_points("accuracy"))), above(5.0)),
-    ],
+    [(mean_of("accuracy"), above(0.5)), (MeanWithinRuns(Slope(in_points("accuracy"))), above(5.0))],
 )
 def test_what_holds_at_another_level_of_accuracy_can_be_decided(statistic: object, claimed: Region) -> None:
     """A mean is of one level, and a slope of what a doubling costs."""

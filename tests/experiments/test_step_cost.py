@@ -99,10 +99,7 @@ def test_a_masked_transformers_operations_are_the_closed_form(kind: type, attent
 
 @pytest.mark.parametrize(
     ("architecture", "inner_matrices"),
-    [
-        pytest.param(GPT2Transformer(SHAPE), 2, marks=pytest.mark.thorough),
-        (LlamaTransformer(SHAPE), 3),
-    ],
+    [pytest.param(GPT2Transformer(SHAPE), 2, marks=pytest.mark.thorough), (LlamaTransformer(SHAPE), 3)],
 )
 def test_a_causal_models_scores_are_of_every_word(architecture: Architecture, inner_matrices: int) -> None:
     cost = step_cost(architecture, ADAMW, NEXT, N, WORDS, LENGTH)
