@@ -135,8 +135,7 @@ def _fits(axes: Axes, shape: Sequence[int]) -> bool:
             expected = first.setdefault(axis, size)  # type: ignore[arg-type]
         if expected != size:
             return False
-    if first:
-        sizes.update(first)
+    sizes.update(first)
     return True
 
 
