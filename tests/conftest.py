@@ -3,8 +3,10 @@
 import gc
 import logging
 import os
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.doctest import DoctestModule
@@ -17,6 +19,13 @@ collect_ignore_glob = ["torture/[!t]*.py", "torture/torture.py"]
 os.environ.setdefault("POLARS_MAX_THREADS", "1")  # tables are small: threads would only wake one another
 
 logging.getLogger().addHandler(logging.NullHandler())  # else what libraries log would be on stderr
+
+# Every level that is set empties what each of thousands of loggers remembers, as often as a model is loaded:
+# what they are to log is decided anew each time instead.
+logging.Manager._clear_cache = lambda manager: None
+logging.Logger.isEnabledFor = lambda logger, level: (
+    not logger.disabled and logger.manager.disable < level and logger.getEffectiveLevel() <= level
+)
 
 gc.disable()  # imported modules stay: searching all of them for garbage takes seconds
 gc.set_threshold(10_000)  # and collecting as often as Python does by default takes a twentieth of the time
@@ -66,6 +75,30 @@ def _no_announcement() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(display, "PATIENCE_SECONDS", 3600.0)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _options_once() -> Iterator[None]:
+    # tyro looks through a command's options at each of hundreds of calls, which takes as long as to load a
+    # tiny model. For help it does so anew, since isoloss joins the lines of what describes them beforehand.
+    from tyro import MISSING_NONPROP
+    from tyro._parsers import ParserSpecification
+
+    from isoloss.command_line.terminal import ChangedText
+
+    parser, known = ParserSpecification.from_callable_or_type, {}
+
+    def once(options: Any, **asked: Any) -> ParserSpecification:
+        whole = not asked["parent_classes"] and asked["default_instance"] is MISSING_NONPROP
+        if not whole or isinstance(sys.stdout, ChangedText):
+            return parser(options, **asked)
+        if options not in known:
+            known[options] = parser(options, **asked)
+        return known[options]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ParserSpecification, "from_callable_or_type", staticmethod(once))
         yield
 
 

@@ -128,10 +128,12 @@ def _fits(axes: Axes, shape: Sequence[int]) -> bool:
     sizes = memos[-1][0] if memos else {}
     first: dict[str, int] = {}
     for axis, size in zip(axes, shape, strict=True):
-        if type(axis) is str:
-            if sizes.get(axis, first.setdefault(axis, size)) != size:
-                return False
-        elif axis is not None and axis != size:
+        if axis is None:
+            continue
+        expected = axis if type(axis) is int else sizes.get(axis)
+        if expected is None:
+            expected = first.setdefault(axis, size)  # type: ignore[arg-type]
+        if expected != size:
             return False
     sizes.update(first)
     return True

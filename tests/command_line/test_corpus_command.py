@@ -57,10 +57,7 @@ def test_short_documents_are_told_how_to_be_packed(tmp_path, capsys):
     [
         ((), "no text is named"),
         (("/dev/null",), "/dev/null is a device or a pipe; name a file that holds documents"),
-        (
-            ("books", "reviews"),
-            "there is no file books, and the books that pip fetches are a corpus alone",
-        ),
+        (("books", "reviews"), "there is no file books, and the books that pip fetches are a corpus alone"),
         (("{good}", "reviews"), "name them alone, or files alone"),
         (("{bad}",), "bad.txt, line 2: this is not UTF-8 text"),
         (("{bad}", "--tokenizer", "x", "--vocabulary", "100"), "give one of the two"),

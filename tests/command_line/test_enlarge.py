@@ -14,6 +14,7 @@ from isoloss.models.transformers import (
     PreLayerNormTransformer,
     Shape,
 )
+from thorough_cases import others_thorough
 from tiny_models import far_from_the_start
 
 WORDS = ["a", "b", "c"]
@@ -47,7 +48,7 @@ def test_an_ordinary_checkpoint_that_computes_the_same(architecture, tmp_path, c
     assert [path.name for path in out.parent.iterdir()] == ["large"]
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("dtype", others_thorough([torch.bfloat16, torch.float16, torch.float64]))
 def test_the_weights_keep_their_precision(dtype, tmp_path):
     small, out = write(tmp_path / "small", dtype=dtype), tmp_path / "large"
     assert run(["enlarge", str(small), str(out), "--width", "2"]) == 0

@@ -132,10 +132,7 @@ def fisher_form(head: str, model: PreTrainedModel, read: Read, change: dict[str,
 
 @pytest.mark.parametrize(
     "tuned",
-    [
-        each if each in ("labels", "token") else pytest.param(each, marks=pytest.mark.thorough)
-        for each in NOT_OF_PAIRS
-    ],
+    [each if each == "token" else pytest.param(each, marks=pytest.mark.thorough) for each in NOT_OF_PAIRS],
     indirect=True,
 )
 def test_damage_to_a_model_with_the_head_of_a_task_is_that_of_its_dense_fisher_matrix(
@@ -255,6 +252,11 @@ def test_a_table_that_does_not_fit_the_head_is_refused(
 ) -> None:
     folder = model_with_head(head, tmp_path / "model")
     assert says in refused(capsys, "flatness", folder, "--text", table_of(tmp_path / "table.jsonl", rows))
+
+
+@pytest.mark.parametrize("head", sorted(HEADS))
+def test_what_is_no_table_is_refused(head: str, tmp_path: Path, capsys: Capture) -> None:
+    folder = model_with_head(head, tmp_path / "model")
     assert "is no table" in refused(capsys, "flatness", folder, "--text", __file__)
 
 

@@ -24,9 +24,7 @@ def test_models_that_do_not_fit_beside_the_rest_are_read_as_most_of_them_are_sto
     assert precision_that_fits(names, free, 50) == precision
 
 
-def test_an_adapter_is_read_as_its_base_model_is_stored_also_in_torchs_own_files(
-    tmp_path: Path,
-) -> None:
+def test_an_adapter_is_read_as_its_base_model_is_stored_also_in_torchs_own_files(tmp_path: Path) -> None:
     base, adapter = tmp_path / "base", tmp_path / "adapter"
     for folder in (base, adapter):
         folder.mkdir()

@@ -107,12 +107,7 @@ def test_what_cannot_be_done_is_said_at_once(
     ],
 )
 def test_a_damaged_run_is_listed_and_shown_and_named(
-    file: str,
-    content: str | dict[str, object],
-    code: int,
-    command: str,
-    tmp_path: Path,
-    capsys: Capture,
+    file: str, content: str | dict[str, object], code: int, command: str, tmp_path: Path, capsys: Capture
 ) -> None:
     folder = write_run(tmp_path, "aaaa1111")
     write_sealed(folder / "plan.json", {}, "plan.json")

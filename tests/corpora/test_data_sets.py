@@ -157,10 +157,7 @@ def caused(message, cause):
             ),
             ".*a.parquet; give a folder",
         ),
-        (
-            OSError("Config name is missing.\nPlease pick one: ['a', 'b']"),
-            r".*\['a', 'b'\]; give a folder",
-        ),
+        (OSError("Config name is missing.\nPlease pick one: ['a', 'b']"), r".*\['a', 'b'\]; give a folder"),
         (
             caused("An error occurred while generating the dataset", OSError("No space left on device")),
             "No space left on device; give a folder",

@@ -110,7 +110,7 @@ HUB = {
             b"- config_name: b\n  data_files: b.parquet\n---\n",
             "a.parquet": parquet(text=["a"]),
             "b.parquet": parquet(text=["b"]),
-        },
+        }
     },
 }
 

@@ -173,13 +173,13 @@ def test_a_rise_long_before_the_first_rate_that_is_tried_is_found():
     """At that rate the loss is lower again, but by far less than its gradient says."""
 
     def waves(w):
-        return (0.05 * (150 * w).sin() + 0.1 * w).sum()
+        return 0.05 * (150 * w).sin() + 0.1 * w
 
-    model = Function(waves, [0.0])
+    model = Function(lambda w: waves(w).sum(), [0.0])
     found = critical_sharpness(model, [sentences(3)], model)
     slope = 150 * 0.05 + 0.1
     rates = torch.linspace(0, 0.2, 200_001, dtype=torch.float64)
-    rises = torch.stack([waves(-rate * slope) for rate in rates[:4000]])
+    rises = waves(-rates[:4000] * slope)
     first = float(rates[1:4000][rises[1:] > 0][0])
     assert float(waves(torch.tensor(-0.1 * slope))) < 0
     assert first < 0.003
@@ -189,15 +189,15 @@ def test_a_rise_long_before_the_first_rate_that_is_tried_is_found():
 def test_a_rise_that_ends_before_the_next_doubling_is_found():
     """Beyond it the loss is lower than ever, so that a search upwards from its lowest point would miss it."""
 
-    def ridge(w):
-        along = -w.sum() / 0.11**0.5  # the learning rate, after a step along the gradient at 0
-        falls = 0.01 * along * (along / 10 - 1) - 0.1 * along * (-2 * along).exp()
-        return falls + 0.4 * (-((along - 2.4) / 0.25).square()).exp()
+    def ridge(rate):
+        falls = 0.01 * rate * (rate / 10 - 1) - 0.1 * rate * (-2 * rate).exp()
+        return falls + 0.4 * (-((rate - 2.4) / 0.25).square()).exp()
 
-    model = Function(ridge, [0.0])
+    # After a step along the gradient at 0, which is the root of 0.11.
+    model = Function(lambda w: ridge(-w.sum() / 0.11**0.5), [0.0])
     found = critical_sharpness(model, [sentences(3)], model)
     rates = torch.linspace(0, 20, 20_001, dtype=torch.float64)
-    rises = torch.stack([ridge(-(0.11**0.5) * rate) for rate in rates])
+    rises = ridge(rates)
     assert float(rises[[1600, 3200, 6400]].max()) < 0
     first = float(rates[1:][rises[1:] > 0][0])
     assert found.learning_rate == pytest.approx(first, rel=0.01)

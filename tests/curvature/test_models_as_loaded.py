@@ -51,9 +51,11 @@ def trace(model):
     return fisher_trace(model, [BATCH], PretrainedCausal(), seed=0).estimate.value
 
 
-@pytest.mark.parametrize("reentrant", [True, False])
 @pytest.mark.parametrize("training", others_thorough([True, False]))
-@pytest.mark.parametrize("kind", [gpt2, llama])
+@pytest.mark.parametrize(
+    ("kind", "reentrant"),
+    others_thorough([(gpt2, False), (llama, True), (gpt2, True), (llama, False)], quick=2),
+)
 def test_gradient_checkpointing_changes_nothing(kind, training, reentrant):
     model = built(kind).train(training)
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
@@ -117,7 +119,7 @@ def test_a_short_batch_does_not_change_the_attention_of_later_ones():
     assert all(each is kept[name] for name, each in model.named_parameters())
 
 
-@pytest.mark.parametrize("kind", [gpt2, llama])
+@pytest.mark.parametrize("kind", others_thorough([gpt2, llama]))
 def test_a_model_that_is_dispatched_is_measured_and_one_that_is_offloaded_refused(kind):
     accelerate = pytest.importorskip("accelerate")
     dispatched = accelerate.dispatch_model(built(kind), {"": "cpu"}, main_device="cpu", force_hooks=True)
@@ -129,8 +131,9 @@ def test_a_model_that_is_dispatched_is_measured_and_one_that_is_offloaded_refuse
 
 
 @pytest.mark.parametrize("adapted", others_thorough([False, True]))
-@pytest.mark.parametrize("bits", [4, 8])
-@pytest.mark.parametrize("kind", [gpt2, llama])
+@pytest.mark.parametrize(
+    ("kind", "bits"), others_thorough([(gpt2, 4), (llama, 8), (gpt2, 8), (llama, 4)], quick=2)
+)
 def test_of_a_quantised_model_all_that_has_gradients_is_measured(kind, bits, adapted, tmp_path):
     model = quantised(kind, tmp_path, load_in_4bit=bits == 4, load_in_8bit=bits == 8)
     if adapted:

@@ -75,7 +75,7 @@ def quadratures_of(values, steps, probes=8):
     return SpectralDensity(torch.stack(nodes), torch.stack(weights), probes * steps, 2, parameters)
 
 
-@pytest.mark.parametrize("steps", [10, 20, 40])
+@pytest.mark.parametrize("steps", others_thorough([10, 20, 40], quick=2))
 def test_too_few_steps_for_eigenvalues_near_zero_are_in_the_error(steps):
     generator = torch.Generator().manual_seed(1)
     values = torch.randn(4000, generator=generator, dtype=torch.float64).abs() ** 3

@@ -1,6 +1,7 @@
 """Every public method says what it does, and uses what it takes, unless a protocol of ours speaks for it."""
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ def classes() -> tuple[tuple[Path, ast.ClassDef], ...]:
     return tuple(
         (path, node)
         for path in SRC.rglob("*.py")
-        if "class " in (text := path.read_text())
+        if re.search(r"^ *class ", text := path.read_text(), re.MULTILINE)
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.ClassDef)
     )

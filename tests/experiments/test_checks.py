@@ -143,11 +143,14 @@ def test_models_polished_to_one_kl_differ_in_the_trace_alone() -> None:
         assert max(map(abs, found.known(world))) < 0.5
 
 
-def test_accuracy_may_follow_the_trace_on_one_language_and_kl_on_another() -> None:
+def test_accuracy_may_follow_the_trace_on_one_language_and_kl_on_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Neither of the two alone, on all languages, makes their slopes differ."""
+    monkeypatch.setattr(checks, "ALIKE", 2)
     planned = builtin_designs()["flatness-map"].at(scale_named("laptop"))
     (claim,) = (each for each in planned.claims if each.name == "flatness-matters-less-as-price-rises")
-    found = claim_ranges(replace(planned, claims=(claim,)), replicates=4 * ALIKE)[claim.name]
+    found = claim_ranges(replace(planned, claims=(claim,)), replicates=4 * 2)[claim.name]
     assert found.share_claimed(World.FLATNESS) == 0
     assert found.share_claimed(World.BY_LANGUAGE) == 0.25
     assert World.BY_LANGUAGE not in claim_ranges(small(mean_of("accuracy"), above(0.8)))["asked"].values
@@ -214,10 +217,7 @@ def test_what_no_accuracy_fails_is_refused(statistic: object, claimed: Region, f
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("statistic", "claimed"),
-    [
-        (mean_of("accuracy"), above(0.5)),
-        (MeanWithinRuns(Slope(in_points("accuracy"))), above(5.0)),
-    ],
+    [(mean_of("accuracy"), above(0.5)), (MeanWithinRuns(Slope(in_points("accuracy"))), above(5.0))],
 )
 def test_what_holds_at_another_level_of_accuracy_can_be_decided(statistic: object, claimed: Region) -> None:
     """A mean is of one level, and a slope of what a doubling costs."""

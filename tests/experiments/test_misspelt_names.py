@@ -139,11 +139,7 @@ def test_panels_that_fail_are_named_and_cost_nothing_else(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("charts", "data", "says"),
     [
-        (
-            Table(()),
-            pl.DataFrame(),
-            r"has charts=Table, which are a tuple; of one: charts=\(\.\.\.,\)",
-        ),
+        (Table(()), pl.DataFrame(), r"has charts=Table, which are a tuple; of one: charts=\(\.\.\.,\)"),
         (("trace",), pl.DataFrame(), r"has a str among its charts; give"),
         ((), [1, 2], r"has data of another kind, list; give it the table, or some of its rows"),
     ],

@@ -142,11 +142,7 @@ def edited(old: str, new: str) -> str:
             ),
             r"text of \S+ must be a tuple",
         ),
-        (
-            "seeds.py",
-            edited(SEEDS, "601"),
-            r"seeds\.py, line \d+: the seeds at laptop must",
-        ),
+        ("seeds.py", edited(SEEDS, "601"), r"seeds\.py, line \d+: the seeds at laptop must"),
         (
             "scale.py",
             edited('"laptop": (', '"latpop": ('),
@@ -195,10 +191,7 @@ def edited(old: str, new: str) -> str:
         ),
         (
             "attribute.py",
-            edited(
-                PANELS,
-                "lambda table: table.nonsense()",
-            ),
+            edited(PANELS, "lambda table: table.nonsense()"),
             r"a panel of attribute fails: AttributeError: .*'nonsense'; mend it and try again",
         ),
         ("index.py", WEIGHT_DECAY, r"index\.py would have the page index\.html, which a site has; rename"),

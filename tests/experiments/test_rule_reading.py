@@ -24,8 +24,7 @@ def read(run: PlannedRun, reading: str, folder: Path) -> tuple[list[float], list
 
 
 @pytest.mark.parametrize(
-    ("window", "strength"),
-    [((1e-6, 2e-6), 0.0), pytest.param((98.0, 99.0), 0.5, marks=pytest.mark.thorough)],
+    ("window", "strength"), [((1e-6, 2e-6), 0.0), pytest.param((98.0, 99.0), 0.5, marks=pytest.mark.thorough)]
 )
 def test_the_strength_of_a_competing_term(
     window: tuple[float, float], strength: float, tmp_path: Path

@@ -1,26 +1,30 @@
 """A task of a scale that a user names, or that stands by default."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from isoloss.errors import BadInput
 from isoloss.experiments import scale as scale_module
 from isoloss.experiments.languages import headline_grammar
-from isoloss.experiments.scale import headline_task, scale_named
+from isoloss.experiments.scale import MeasurementSizes, headline_task, scale_named
 from isoloss.languages.language import Language
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.task import Task
 from isoloss.measurements.room_and_price import Room, RoomSettings, measure_room
+from thorough_cases import others_thorough
 
-SIZES = scale_named("laptop").sizes
+LAPTOP = scale_named("laptop").sizes
+SIZES = replace(LAPTOP, probe_train=1000)
+"""Of fewer sentences than the laptop's, by which the tasks of its grammar differ as clearly."""
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _measured_once() -> Iterator[None]:
-    """A room takes a third of a second, and the same ones are asked for by several tests."""
+    """A room takes half a second, and the same ones are asked for by several tests."""
     known: dict[tuple[str, str, RoomSettings], Room] = {}
 
     def measured(language: Language, task: Task, settings: RoomSettings) -> Room:
@@ -34,14 +38,15 @@ def _measured_once() -> Iterator[None]:
         yield
 
 
-def test_a_task_with_room_is_taken_and_is_what_stands_by_default() -> None:
+@pytest.mark.parametrize("sizes", others_thorough([SIZES, LAPTOP]))
+def test_a_task_with_room_is_taken_and_is_what_stands_by_default(sizes: MeasurementSizes) -> None:
     language = headline_grammar()
-    assert headline_task(language, "prefix-8", SIZES) == "prefix-8"
-    asked = RoomSettings(train=3000)
+    assert headline_task(language, "prefix-8", sizes) == "prefix-8"
+    asked = RoomSettings(train=min(sizes.probe_train, scale_module.MOST_EXAMPLES))
     rooms = {
         task.name: scale_module.measure_room(language, task, asked).room.value for task in language.tasks()
     }
-    assert headline_task(language, None, SIZES) == max(rooms, key=lambda name: rooms[name]) == "prefix-8"
+    assert headline_task(language, None, sizes) == max(rooms, key=lambda name: rooms[name]) == "prefix-8"
 
 
 def test_a_task_without_room_is_refused_with_one_that_has_it() -> None:

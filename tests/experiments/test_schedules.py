@@ -95,7 +95,7 @@ def test_the_time_of_adamw_has_no_batch_in_it() -> None:
 
 
 LANGUAGE = headline_grammar()
-STABLE_RATE = StableRateQuantity(sentences=16, seed=900)
+STABLE_RATE = StableRateQuantity(sentences=4, seed=900)
 HALF = RelativeSGD(0.5, STABLE_RATE)
 MODEL = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
 

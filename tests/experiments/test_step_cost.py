@@ -29,6 +29,7 @@ from isoloss.pretraining.other_optimisers import SOAP, Muon
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from llama_transformer import LlamaTransformer
 from planned_suite import planned_suite
+from thorough_cases import others_thorough
 
 MASKED, NEXT = MaskedObjective(), NextWordObjective()
 N, WORDS, LENGTH = 4, 12, 8
@@ -85,7 +86,7 @@ def test_every_planned_step_is_counted_as_a_whole_one(scale: str) -> None:
         assert step_cost(*step) == whole_step(*step), step
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("attention", others_thorough(["sdpa", "eager"]))
 @pytest.mark.parametrize("kind", [PreLayerNormTransformer, PostLayerNormTransformer])
 def test_a_masked_transformers_operations_are_the_closed_form(kind: type, attention: str) -> None:
     """Of the last block, all words have keys and values, and the masked one everything, and scores."""
@@ -98,10 +99,7 @@ def test_a_masked_transformers_operations_are_the_closed_form(kind: type, attent
 
 @pytest.mark.parametrize(
     ("architecture", "inner_matrices"),
-    [
-        pytest.param(GPT2Transformer(SHAPE), 2, marks=pytest.mark.thorough),
-        (LlamaTransformer(SHAPE), 3),
-    ],
+    [pytest.param(GPT2Transformer(SHAPE), 2, marks=pytest.mark.thorough), (LlamaTransformer(SHAPE), 3)],
 )
 def test_a_causal_models_scores_are_of_every_word(architecture: Architecture, inner_matrices: int) -> None:
     cost = step_cost(architecture, ADAMW, NEXT, N, WORDS, LENGTH)

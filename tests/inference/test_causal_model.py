@@ -9,6 +9,7 @@ from isoloss.inference.causal_model import (
     written_words,
 )
 from isoloss.models.causal_language import RestrictedCausalModel
+from thorough_cases import others_thorough
 from tiny_causal_models import BOS, CHOSEN, MODELS, joint_log_probabilities, tiny_causal_model
 
 
@@ -37,7 +38,10 @@ def test_written_words_are_always_fit_to_be_words():
 
 @pytest.mark.parametrize(
     ("kind", "memory_bytes"),
-    [pytest.param("gpt2", 1 << 17, marks=pytest.mark.thorough), *((kind, 1 << 26) for kind in MODELS)],
+    [
+        pytest.param("gpt2", 1 << 17, marks=pytest.mark.thorough),
+        *others_thorough((kind, 1 << 26) for kind in MODELS),
+    ],
 )
 def test_frequencies_are_the_mean_distribution_over_the_models_own_sentences(kind, memory_bytes):
     model = RestrictedCausalModel(tiny_causal_model(kind), torch.tensor(CHOSEN))

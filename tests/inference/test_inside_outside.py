@@ -6,6 +6,7 @@ from torch import Tensor
 
 from isoloss.inference.chart_plan import BinaryGrammar, sentence_plan
 from isoloss.inference.inside_outside import inside, lift, lifting_bits, outside, word_potentials
+from thorough_cases import others_thorough
 
 
 def random_grammar(symbols: int, rules: int, words: int, seed: int) -> BinaryGrammar:
@@ -42,7 +43,7 @@ def plain_weight(grammar: BinaryGrammar, potentials: Tensor) -> Tensor:
     return sum(w * x for w, x in zip(grammar.initial, chart[0, words], strict=True))  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", others_thorough(range(4), quick=2))
 @pytest.mark.parametrize("words", [1, 2, 5])
 def test_weights_and_their_derivatives(words: int, seed: int) -> None:
     """The outside weight at a position is the derivative of the sentence's weight there."""

@@ -7,6 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.models.causal_language import RestrictedCausalModel
+from thorough_cases import others_thorough
 from tiny_causal_models import (
     CHOSEN,
     MODELS,
@@ -28,7 +29,7 @@ def every_sentence(length):
     return Sentences(ids, torch.full((len(ids),), length))
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", others_thorough(MODELS, quick=2))
 def test_masked_distributions_equal_full_forward_passes(kind):
     language, model = tiny_language(kind), tiny_causal_model(kind)
     sentences = language.sample(4, generator())
@@ -44,7 +45,7 @@ def test_masked_distributions_equal_full_forward_passes(kind):
     assert float((distributions - before)[:, :-1].abs().amax()) > 0.5
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", others_thorough(MODELS, quick=2))
 def test_masked_distributions_in_single_precision(kind):
     language, model = tiny_language(kind, dtype=torch.float32), tiny_causal_model(kind, torch.float32)
     sentences = language.sample(4, generator())
@@ -54,7 +55,7 @@ def test_masked_distributions_in_single_precision(kind):
     torch.testing.assert_close(language.masked_log_probabilities(sentences), expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", others_thorough(MODELS, quick=2))
 def test_next_word_distributions_are_the_models_restricted_and_renormalised(kind):
     language, model = tiny_language(kind, length=4), tiny_causal_model(kind)
     sentences = language.sample(5, generator(1))

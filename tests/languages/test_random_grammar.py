@@ -16,6 +16,7 @@ from isoloss.languages.random_grammar import (
 )
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.room_and_price import price
+from thorough_cases import others_thorough
 
 
 def layered(**changes: int) -> Grammar:
@@ -26,7 +27,7 @@ def layered(**changes: int) -> Grammar:
     return random_layered_grammar(**{**settings, **changes})
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", others_thorough(range(20), quick=6))
 def test_every_symbol_and_every_word_is_used_and_right_sides_are_distinct(seed: int) -> None:
     grammar = layered(seed=seed)
     used = {item for rule in grammar.rules for item in rule.right}
@@ -76,7 +77,7 @@ def hierarchy(seed: int = 0, concentration: float = 2.0, **changes: int) -> Gram
     return random_hierarchy_grammar(**{**settings, **changes}, concentration=concentration, seed=seed)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", others_thorough(range(20), quick=6))
 def test_a_hierarchy_has_one_parent_for_each_right_side_and_uses_every_symbol(seed: int) -> None:
     grammar = hierarchy(seed)
     below_start = [rule for rule in grammar.rules if rule.left != grammar.start]

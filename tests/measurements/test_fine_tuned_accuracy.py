@@ -9,12 +9,7 @@ from isoloss.experiments.languages import headline_grammar
 from isoloss.languages.task import task_splits
 from isoloss.measurements import accuracy, fine_tuning
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning
-from isoloss.measurements.fine_tuning import (
-    FineTuningSettings,
-    classifier_of,
-    fine_tune,
-    fine_tune_seed,
-)
+from isoloss.measurements.fine_tuning import FineTuningSettings, classifier_of, fine_tune, fine_tune_seed
 from isoloss.measurements.labelled_inputs import SentenceInputs
 from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.quantity import Subject

@@ -150,7 +150,7 @@ def test_the_process_is_charged_for_what_stays_and_not_for_the_layers_that_were_
 
     def timed(*_: object) -> tuple[float, str]:
         of_libraries.append(torch.ones(16_000_000))
-        layers = [torch.ones(100) for _ in range(100_000)]
+        layers = [torch.ones(1000) for _ in range(10_000)]
         return float(layers[-1][0]), ""
 
     monkeypatch.setattr(f"{FORESEEN}.counted_passes", lambda *_: Counted(1, 1, 1, 9, 5, 0, 1.0))
@@ -192,20 +192,20 @@ def test_first_weights_that_are_drawn_by_what_some_numbers_are_are_not_drawn(
     config = ModernBertConfig(**SIZE | {"num_hidden_layers": 1}, intermediate_size=96, **special)
     config.architectures = ["ModernBertForMaskedLM"]
     config.save_pretrained(tmp_path)
-    monkeypatch.setattr(timing, "TOKENS_TIMED", 256)
+    monkeypatch.setattr(timing, "TOKENS_TIMED", 64)
     cost = foreseen_cost(str(tmp_path), None, None, "cpu", 1 << 40, 16, 1 << 30)
     assert cost.counted.operations > 0
     assert cost.seconds_a_sentence is not None, cost.untimed
 
 
-LAYERS = 4
-OF_FOUR = {"bert": "num_hidden_layers", "gpt2": "n_layer", "t5": "num_layers"}
+LAYERS = 3
+NUMBER_OF_LAYERS = {"bert": "num_hidden_layers", "gpt2": "n_layer", "t5": "num_layers"}
 """Settings of the models above that give them as many layers."""
 
 
-def of_four_layers(name: str) -> Any:
+def of_more_layers(name: str) -> Any:
     _, config, _ = MODELS[name]
-    more = {OF_FOUR[name]: LAYERS, **({"num_decoder_layers": LAYERS} if name == "t5" else {})}
+    more = {NUMBER_OF_LAYERS[name]: LAYERS, **({"num_decoder_layers": LAYERS} if name == "t5" else {})}
     return type(config)(**{**config.to_dict(), **more})
 
 
@@ -234,7 +234,7 @@ def _not_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_every_pass_takes_is_not_multiplied_by_the_layers(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Configured(name, of_four_layers(name), MODELS[name][2], torch.float32, 24)
+    asked = Configured(name, of_more_layers(name), MODELS[name][2], torch.float32, 24)
     whole = counted_passes(asked, without_storage(asked), 5, 1 << 40)
     monkeypatch.setattr(
         timing._Pass, "seconds", lambda of_few, _: 7.0 + 0.25 * of_few.model.config.num_hidden_layers
@@ -257,7 +257,7 @@ def test_a_model_of_one_layer_takes_what_is_timed(monkeypatch: pytest.MonkeyPatc
 def test_a_list_with_an_entry_for_each_layer_is_shortened_with_them() -> None:
     few = timing.of_layers(Gemma3TextConfig(**{**SIZE, "num_hidden_layers": LAYERS}, head_dim=8), 2)
     assert (few.num_hidden_layers, len(few.layer_types)) == (2, 2)
-    few = timing.of_layers(of_four_layers("t5"), 2)
+    few = timing.of_layers(of_more_layers("t5"), 2)
     assert (few.num_layers, few.num_decoder_layers) == (2, 2)
 
 

@@ -10,14 +10,7 @@ from isoloss.curvature.fisher_diagonal import fisher_diagonal
 from isoloss.curvature.predicted_kl import measured_kl
 from isoloss.curvature.weight_changes import Noise, Rounding, differences, mean_squares
 from isoloss.errors import BadInput
-from isoloss.measurements.sensitivity import (
-    PARTS,
-    WHOLE,
-    Sensitivity,
-    allocated,
-    kind_of,
-    layer_of,
-)
+from isoloss.measurements.sensitivity import PARTS, WHOLE, Sensitivity, allocated, kind_of, layer_of
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
 from thorough_cases import others_thorough
 from tiny_language_models import CAUSAL, MASKED, PAD, tiny_language_model

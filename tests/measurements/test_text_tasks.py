@@ -4,13 +4,7 @@ import pytest
 import torch
 from texts_of_two_halves import TASK, vectors
 from tokenizers import normalizers
-from transformers import (
-    ByT5Tokenizer,
-    FNetConfig,
-    FNetForMaskedLM,
-    XLNetConfig,
-    XLNetLMHeadModel,
-)
+from transformers import ByT5Tokenizer, FNetConfig, FNetForMaskedLM, XLNetConfig, XLNetLMHeadModel
 
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.errors import BadInput

@@ -26,6 +26,7 @@ from isoloss.models.causal_language import (
     write_causal_language,
 )
 from isoloss.results.tensors import tensors_digest
+from thorough_cases import others_thorough
 from tiny_causal_models import BOS, CHOSEN, MODELS, TOKENS, tiny_causal_model, tiny_checkpoint, tiny_tokenizer
 
 
@@ -178,7 +179,7 @@ def test_scores_are_the_whole_models_with_and_without_a_past(kind, attention):
         torch.testing.assert_close(scores[:, 0], expected[:, place], **EXACT)
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("attention", others_thorough(["sdpa", "eager"]))
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_shared_prefix_serves_any_rows_and_is_never_changed(kind, attention):
     whole = tiny_causal_model(kind, attention=attention)

@@ -22,6 +22,7 @@ from isoloss.models.enlarging import (
 )
 from isoloss.models.transformers import TABLE_4, PostLayerNormTransformer, PreLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective
+from thorough_cases import others_thorough
 from tiny_models import ARCHITECTURES, far_from_the_start, tiny_model
 
 WORDS, LENGTH = 12, 8
@@ -169,8 +170,12 @@ def trace_factor(name, k, form):
     return 1 if name.endswith("weight") and "orm" not in name.split(".")[-2] else 1 / k
 
 
-@pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("form", [exact_form, paper_form])
+@pytest.mark.parametrize(
+    ("form", "tied"),
+    others_thorough(
+        [(exact_form, True), (paper_form, False), (exact_form, False), (paper_form, True)], quick=2
+    ),
+)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_traces_change_by_the_documented_factors(architecture, form, tied):
     """An output layer of its own has another factor, and so has the norm before it."""

@@ -16,6 +16,7 @@ from isoloss.objectives.tokens import tokens_of_words
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
+from thorough_cases import others_thorough
 
 WORDS, LENGTH = 5, 4
 RAGGED = Sentences.from_lists([[0, 4, 2, 1], [3], [1, 2], [4, 4, 0, 3]])
@@ -88,8 +89,8 @@ def test_gradient_norms_of_ragged_sentences_are_those_of_one_gradient_at_a_time(
         assert found == pytest.approx(expected, rel=1e-10)
 
 
-@pytest.mark.parametrize("width", LSTM_WIDTHS)
-@pytest.mark.parametrize("layers", LSTM_LAYERS)
+@pytest.mark.parametrize("width", others_thorough(LSTM_WIDTHS, quick=2))
+@pytest.mark.parametrize("layers", others_thorough(LSTM_LAYERS, quick=2))
 def test_parameter_counts(width, layers):
     """Two directions of four gates (input of `width`, state of half of it, torch's two biases), and norms."""
     half = width // 2

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from isoloss.models.loading import load_any_language_model, what_is_predicted
 from isoloss.models.tokenizer import load_tokenizer, longest_sentence, lost_capitals
+from thorough_cases import others_thorough
 
 
 @pytest.mark.parametrize(
@@ -18,7 +19,7 @@ from isoloss.models.tokenizer import load_tokenizer, longest_sentence, lost_capi
     [("bert", "masked"), ("pretrained", "masked"), ("distilbert", "masked"), ("gpt2", "causal")],
     indirect=["folder"],
 )
-@pytest.mark.parametrize("left_out", ["architectures", "model_type", "both"])
+@pytest.mark.parametrize("left_out", others_thorough(["both", "architectures", "model_type"]))
 def test_what_a_configuration_leaves_out_is_found_elsewhere(folder, kind, left_out):
     names = ("architectures", "model_type") if left_out == "both" else (left_out,)
     configure(folder, **dict.fromkeys(names))
@@ -66,8 +67,17 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize("weights", ["safetensors", "bin"])
-@pytest.mark.parametrize("library", NAMED)
+FORMATS = ("safetensors", "bin")
+
+
+@pytest.mark.parametrize(
+    ("weights", "library"),
+    [
+        pytest.param(weights, library, marks=[pytest.mark.thorough] * (FORMATS[place % 2] != weights))
+        for place, library in enumerate(NAMED)
+        for weights in FORMATS
+    ],
+)
 def test_weights_named_as_others_name_them_are_those_of_the_model(published, tmp_path, library, weights):
     name, renamed = NAMED[library]
     folder = Path(shutil.copytree(published / name, tmp_path / "model"))

@@ -10,6 +10,7 @@ from transformers import BertConfig, BertForMaskedLM, BertModel
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.predicted_logits import causal_logits, last_block_at, masked_logits, states_at
+from thorough_cases import others_thorough
 from tiny_language_models import BERT, CAUSAL, MASKED, PAD, TOKENS, tiny_language_model
 
 LOGITS = dict.fromkeys(MASKED, masked_logits) | dict.fromkeys(CAUSAL, causal_logits)
@@ -147,8 +148,10 @@ def assert_the_same(model, ids, mask, positions, tolerance):
         torch.testing.assert_close(of_found[name], gradient, rtol=tolerance, atol=tolerance * float(largest))
 
 
-@pytest.mark.parametrize("attention", ["eager", "sdpa"])
-@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize(
+    ("tied", "attention"),
+    others_thorough([(True, "sdpa"), (False, "eager"), (True, "eager"), (False, "sdpa")], quick=2),
+)
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_scores_and_all_gradients_are_those_of_the_whole_model(name, tied, attention):
     model = in_training_without_dropout(tiny_language_model(name, tied, attention))

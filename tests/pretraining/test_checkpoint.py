@@ -118,28 +118,32 @@ def test_a_damaged_folder_is_replaced_and_leftovers_are_removed(tmp_path: Path) 
     assert [path.name for path in (tmp_path / "steps").iterdir()] == ["000005"]
 
 
-def _write_with_little_room(run: Path, bytes_a_file: int, answer: Connection) -> None:
+BYTES_A_FILE = (100, 900, 1000, 1500, 3000, 5000, 10_000)
+
+
+def _write_with_little_room(run: Path, answer: Connection) -> None:
+    """Of each size at the most: the error, and what is there afterwards."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_a_file, bytes_a_file))
-    try:
-        write(run, 10)
-    except Exception as error:
-        answer.send((type(error), str(error)))
+    for most in BYTES_A_FILE:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, BYTES_A_FILE[-1]))
+        try:
+            write(run, 10)
+        except Exception as error:
+            left = [path.name for path in (run / "steps").iterdir()]
+            answer.send((type(error), str(error), latest_checkpoint(run), left))
 
 
-@pytest.mark.parametrize("bytes_a_file", [100, 900, 1000, 1500, 3000, 5000, 10_000])
-def test_a_disk_that_refuses_gives_a_sentence_and_leaves_what_was_there(
-    bytes_a_file: int, tmp_path: Path
-) -> None:
+def test_a_disk_that_refuses_gives_a_sentence_and_leaves_what_was_there(tmp_path: Path) -> None:
     """The system's own refusal, at the first file that is too large."""
     before = write(tmp_path, 5)
     here, there = FORK.Pipe()
-    process = FORK.Process(target=_write_with_little_room, args=(tmp_path, bytes_a_file, there))
+    process = FORK.Process(target=_write_with_little_room, args=(tmp_path, there))
     process.start()
-    assert here.poll(60)
-    kind, sentence = here.recv()
+    for most in BYTES_A_FILE:
+        assert here.poll(60), most
+        kind, sentence, latest, left = here.recv()
+        assert kind is IsolossError
+        assert re.fullmatch(r"cannot write in .*: File too large.*; free some space, .*", sentence)
+        assert latest == (before, ())
+        assert left == ["000005"]
     process.join()
-    assert kind is IsolossError
-    assert re.fullmatch(r"cannot write in .*: File too large.*; free some space, .*", sentence)
-    assert latest_checkpoint(tmp_path) == (before, ())
-    assert [path.name for path in (tmp_path / "steps").iterdir()] == ["000005"]

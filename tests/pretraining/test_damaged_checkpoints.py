@@ -24,25 +24,22 @@ from isoloss.results.store import json_digest, read_sealed, write_sealed
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", TRAINING_STATE])
-@pytest.mark.parametrize("harm", ["flip", "cut", "empty", "remove"])
-def test_a_damaged_newest_is_named_and_the_one_before_used(name: str, harm: str, tmp_path: Path) -> None:
+def test_a_damaged_newest_is_named_and_the_one_before_used(name: str, tmp_path: Path) -> None:
     before, newest = write(tmp_path, 5), write(tmp_path, 10)
     path = newest.folder / name
-    content = bytearray(path.read_bytes())
-    if harm == "flip":
-        content[len(content) // 2] ^= 1
-        path.write_bytes(content)
-    elif harm == "remove":
-        path.unlink()
-    else:
-        path.write_bytes(content[: len(content) // 2 if harm == "cut" else 0])
-
-    latest, damaged = latest_checkpoint(tmp_path)
-    assert latest == before
-    assert len(damaged) == 1
-    assert str(newest.folder) in damaged[0]
-    assert name in damaged[0]
-    assert damaged[0].endswith("training goes on from before it and makes it again")
+    whole = path.read_bytes()
+    half = len(whole) // 2
+    flipped = whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :]
+    for content in (flipped, whole[:half], b"", None):
+        if content is None:
+            path.unlink()
+        else:
+            path.write_bytes(content)
+        latest, (damaged,) = latest_checkpoint(tmp_path)
+        assert latest == before
+        assert str(newest.folder) in damaged
+        assert name in damaged
+        assert damaged.endswith("training goes on from before it and makes it again")
 
 
 RECORD, STATE_DIGEST = "checkpoint.json", "training_state.sha256"

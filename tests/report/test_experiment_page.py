@@ -41,29 +41,16 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
     return ExperimentPage("laptop", tmp_path, lambda *_: "", {}).of(result)
 
 
-@pytest.fixture
-def sections(page: Page) -> dict[str, str]:
-    return {section.title: str(section.markup) for section in page.sections}
-
-
-def test_a_run_that_is_missing_is_said_to_be(page: Page) -> None:
+def test_what_results_at_a_judged_scale_alone_have_is_told(page: Page) -> None:
     assert "5 of 6 runs are complete; claims are judged only on these." in page.notices
-
-
-def test_effects_stand_beside_the_shipped_ones(sections: dict[str, str]) -> None:
+    sections = {section.title: str(section.markup) for section in page.sections}
     _, _, near, far, *_ = sections["Comparison with the shipped results"].split("<tr>")
-    assert "within" in near
-    assert "outside" in far
-
-
-def test_what_was_withdrawn_has_its_number_and_the_reason(sections: dict[str, str]) -> None:
-    told = sections["Withdrawn claims"]
-    assert told.count("<tr>") == 2
-    assert "it cannot be decided" in told
-    assert '<td class="number">125</td>' in told  # per cent, in which shares of something are read
-
-
-def test_a_claim_that_is_the_same_in_every_world_cannot_be_decided(sections: dict[str, str]) -> None:
+    assert ("within" in near, "outside" in far) == (True, True)
+    withdrawn = sections["Withdrawn claims"]
+    assert withdrawn.count("<tr>") == 2
+    assert "it cannot be decided" in withdrawn
+    assert '<td class="number">125</td>' in withdrawn  # per cent, in which shares of something are read
+    # A claim that is the same in every world cannot be decided.
     _, _, claim = sections["What the claims could have said"].split("<tr>")
     assert claim.count(">0.35 (0.3 to 0.4)<") == 4
     assert "undecidable by design: " in claim

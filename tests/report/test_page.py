@@ -1,7 +1,9 @@
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import polars as pl
@@ -52,12 +54,27 @@ def page(checkpoints: pl.DataFrame) -> Page:
     )
 
 
+def first_alone(paint: Callable[..., Any], pictures: int = 1) -> Callable[..., Any]:
+    """Paints the first pictures alone, each most of a second, and gives the last for all others."""
+    painted: list[Any] = []
+
+    def given(*picture: object, **how: object) -> Any:
+        if len(painted) < pictures:
+            painted.append(paint(*picture, **how))
+        return painted[-1]
+
+    return given
+
+
 @pytest.fixture(scope="module")
 def site(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     links = {"Both": (Link("index", "Overview"), Link("figure-1", "Figure 1"))}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(vl_convert, "svg_to_pdf", lambda svg, **_: b"")  # see test_pictures.py
+        # As wide as a page, and as a column.
+        patched.setattr(vl_convert, "vegalite_to_svg", first_alone(vl_convert.vegalite_to_svg, pictures=2))
+        patched.setattr(vl_convert, "svg_to_png", first_alone(vl_convert.svg_to_png))
         assert write_page(page, folder, within_site(links)) == folder / "figure-1.html"
     return folder
 

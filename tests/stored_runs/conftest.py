@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from packed_runs import Packed
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> "Packed":
     from packed_runs import packed_runs
 

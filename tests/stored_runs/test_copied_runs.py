@@ -14,6 +14,7 @@ from isoloss.results.record import Record
 from isoloss.results.store import read_sealed, write_sealed
 from isoloss.stored_runs.packed_records import pack_records, unpack_records
 from isoloss.stored_runs.stored_run import stored_run
+from thorough_cases import others_thorough
 
 
 @pytest.mark.thorough
@@ -49,7 +50,7 @@ def copies_measured_apart(packed: Packed, folder: Path) -> tuple[Path, Path]:
     return here, there
 
 
-@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("first", others_thorough([False, True]))
 def test_no_record_of_a_run_in_two_folders_is_lost(first: bool, packed: Packed, tmp_path: Path) -> None:
     here, _ = copies_measured_apart(packed, tmp_path)
     if not first:

@@ -11,14 +11,7 @@ from isoloss.errors import BadInput, IsolossError
 from isoloss.results.measurement_store import measurements_at
 from isoloss.results.record import settings_by_path
 from isoloss.results.store import write_sealed
-from isoloss.stored_runs.run_filter import (
-    Condition,
-    condition,
-    run_facts,
-    runs_where,
-    sorted_runs,
-    values_of,
-)
+from isoloss.stored_runs.run_filter import Condition, condition, run_facts, runs_where, sorted_runs, values_of
 from isoloss.stored_runs.stored_run import StoredRun, find_run, full_names, runs_in, stored_run
 
 

@@ -21,6 +21,7 @@ from isoloss.theory.theorem_3_3_factors import (
     fall_finding,
     flow_against_sgd,
 )
+from thorough_cases import others_thorough
 
 COIN = BiasedCoin(0.7)
 
@@ -47,7 +48,7 @@ class Repelled(BiasedCoin):
         return super().flow(difference, -time, batch_size)
 
 
-@pytest.mark.parametrize("factor", [2, 1 / 2, -1])
+@pytest.mark.parametrize("factor", others_thorough([2, -1, 1 / 2], quick=2))
 def test_another_constant_is_found_out_by_rate_and_orders(runs, factor):
     """In equation (1), a constant (or 1/B) `factor` times as large is as much more time."""
     coin = COIN if factor > 0 else Repelled(COIN.heads)
@@ -130,7 +131,7 @@ def test_sgd_on_factors_follows_the_flow(race):
     assert codimension_finding(race, 5).verdict == Verdict.NOT_SUPPORTED
 
 
-@pytest.mark.parametrize("factor", [2, 1 / 2, -1])
+@pytest.mark.parametrize("factor", others_thorough([2, -1, 1 / 2], quick=2))
 def test_another_constant_is_found_out_by_the_fall(problem, race, factor):
     minimisers, start = problem
     path = trace_flow(minimisers, start, [abs(factor) * time for time in race.times])

@@ -82,9 +82,7 @@ NORMAL = np.random.default_rng(100).multivariate_normal([0, 0], [[1, 0.6], [0.6,
 
 
 @pytest.mark.parametrize("statistic", [pytest.param(of_medians, marks=pytest.mark.thorough), of_correlations])
-def test_drawn_resamples_know_the_error_that_all_give(
-    statistic: Callable[[np.ndarray], np.ndarray],
-) -> None:
+def test_drawn_resamples_know_the_error_that_all_give(statistic: Callable[[np.ndarray], np.ndarray]) -> None:
     """Neither statistic is nearly linear; for those that are, such as means, see above."""
     many = np.random.default_rng(0).multinomial(15, np.full(15, 1 / 15), size=40_000)
     expected = statistic(many).std() * (15 / 14) ** 0.5

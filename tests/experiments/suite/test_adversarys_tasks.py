@@ -54,6 +54,7 @@ def test_every_step_attacks_a_task_that_the_tables_test_and_each_equally_often(s
     assert set(steps.values()) == {10}
 
 
+@pytest.mark.thorough
 def test_the_rare_task_b_is_drawn_with_its_own_labels() -> None:
     (step,) = [n for n, task in enumerate(rule("paper").tasks) if task.name.startswith("prefix-16")]
     drawn = rule("paper").examples(step).train

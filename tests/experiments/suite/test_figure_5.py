@@ -57,7 +57,7 @@ def test_the_forms_weigh_the_embeddings_by_k_and_by_its_inverse() -> None:
     found = {}
     for width in (16, 64):
         for form in ("exact", "paper"):
-            quantity = EnlargedTraceQuantity(laptop_shape(width), form, sentences=8, seed=1)
+            quantity = EnlargedTraceQuantity(laptop_shape(width), form, sentences=3, seed=1)
             drawn = quantity.draw(language, MaskedObjective(), silent)
             records = quantity.measure(model, drawn, subject, silent).records
             found[form, width] = quantity.columns(records)[f"trace_{form}"]

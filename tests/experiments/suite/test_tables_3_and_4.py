@@ -19,6 +19,7 @@ from isoloss.models.transformers import (
     Shape,
     parameter_count,
 )
+from thorough_cases import others_thorough
 
 
 def test_the_counts_in_words_are_those_computed() -> None:
@@ -29,14 +30,13 @@ def test_the_counts_in_words_are_those_computed() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "millions"),
-    [
-        (TABLE_3[0], 2),
-        (TABLE_3[4], 41),
-        (TABLE_3[6], 235),
-        (TABLE_3[8], 730),
-        (TABLE_4[3], 25),
-        (TABLE_4[6], 950),
-    ],
+    others_thorough(
+        [
+            *((TABLE_3[0], 2), (TABLE_4[6], 950)),
+            *((TABLE_3[4], 41), (TABLE_3[6], 235), (TABLE_3[8], 730), (TABLE_4[3], 25)),
+        ],
+        quick=2,
+    ),
     ids=lambda value: f"{value.width}x{value.layers}" if isinstance(value, Shape) else f"{value}M",
 )
 def test_shapes_have_the_sizes_that_the_paper_names_them_by(shape: Shape, millions: int) -> None:
