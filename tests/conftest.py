@@ -20,13 +20,6 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")  # tables are small: threads wo
 
 logging.getLogger().addHandler(logging.NullHandler())  # else what libraries log would be on stderr
 
-# Every level that is set empties what each of thousands of loggers remembers, as often as a model is loaded:
-# what they are to log is decided anew each time instead.
-logging.Manager._clear_cache = lambda manager: None
-logging.Logger.isEnabledFor = lambda logger, level: (
-    not logger.disabled and logger.manager.disable < level and logger.getEffectiveLevel() <= level
-)
-
 gc.disable()  # imported modules stay: searching all of them for garbage takes seconds
 gc.set_threshold(10_000)  # and collecting as often as Python does by default takes a twentieth of the time
 

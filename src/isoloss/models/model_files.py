@@ -85,13 +85,15 @@ def quiet() -> Iterator[None]:
     """Suppress what `transformers` and torch print while loading; what fails is raised as well."""
     bars, disabled = logging.is_progress_bar_enabled(), root.manager.disable
     logging.disable_progress_bar()
-    disable(ERROR)  # of every logger, also of libraries that are imported on the way
+    if disabled < ERROR:  # within another of these it takes time alone
+        disable(ERROR)  # of every logger, also of libraries that are imported on the way
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        disable(disabled)
+        if disabled < ERROR:
+            disable(disabled)
         if bars:
             logging.enable_progress_bar()
 
