@@ -161,6 +161,7 @@ def lay_out_run(planned: PlannedRun, output: Path) -> None:
     folder = planned.folder(output)
     (folder / "steps" / f"{planned.steps:06d}").mkdir(parents=True)
     write_sealed(folder / "specification.json", {"seed": planned.seed}, "specification.json")
+    write_sealed(folder / "plan.json", {"digest": planned.digest}, "plan.json")
     for step in STEPS:
         record = Record("loss", 1.0, "nats", None, 1, settings={"step": step, "measured_on": "0123"})
         measurements_at(folder, folder.name, step).write("0123", [record])

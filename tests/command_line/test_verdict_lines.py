@@ -19,6 +19,7 @@ from isoloss.results.estimate import Estimate
 from isoloss.results.verdict import Verdict
 from planned_suite import planned_suite
 from shown_results import experiment_result
+from thorough_cases import others_thorough
 
 RESULT = experiment_result("figure-1", (16,))
 LONG = Estimate(-0.0761, 0.1234, 5)
@@ -80,7 +81,7 @@ def test_the_ends_of_an_interval_differ_in_what_is_shown_of_them(
     assert says in line
 
 
-@pytest.mark.parametrize(("width", "most_cut"), [(80, 7), (120, 0)])
+@pytest.mark.parametrize(("width", "most_cut"), others_thorough([(120, 0), (80, 7)]))
 def test_no_line_of_any_claim_is_wider_than_asked_and_hardly_a_name_is_cut(width: int, most_cut: int) -> None:
     """Seven names of over forty characters do not fit beside their numbers."""
     seen = cut = 0

@@ -141,6 +141,7 @@ def test_the_rate_is_constant_from_the_first_step_on() -> None:
     assert HALF.optimiser.descent(training).warm_up_steps == 0
 
 
+@pytest.mark.thorough
 def test_the_rate_is_a_share_of_the_stable_one_where_the_run_starts(
     start: Path, whole: Path, tmp_path: Path
 ) -> None:

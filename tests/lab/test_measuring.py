@@ -52,6 +52,7 @@ def test_the_loss_of_uniform_scores_is_known(language: PCFG) -> None:
     assert found.kl[0].estimate.value == pytest.approx(math.log(9) - entropy.value, abs=1e-6)
 
 
+@pytest.mark.thorough
 def test_a_loss_has_its_own_entropy_in_each_sentence(run: lab.Run, language: PCFG) -> None:
     """Its error bar is that of losses, of which the entropies' spread is a part."""
     module, objective = run.last.module, MaskedObjective()
@@ -211,6 +212,7 @@ def test_one_quantity_is_plotted_against_another(run: lab.Run) -> None:
         lab.plot(losses, against=lab.trace(run.last, sentences=20, seed=0, progress=lab.silent))
 
 
+@pytest.mark.thorough
 def test_what_is_plotted_against_another_quantity_is_of_the_same_weights(
     run: lab.Run, language: PCFG
 ) -> None:

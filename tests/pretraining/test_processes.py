@@ -81,6 +81,7 @@ def without_dropout(**changes: Any) -> Any:
     return replace(run, **({"batch_size": SENTENCES} | changes))
 
 
+@pytest.mark.thorough
 def test_a_run_is_one_processs_run_and_goes_on_with_another_number(tmp_path: Path) -> None:
     specification, told = without_dropout(), tmp_path / "told"
     pretrain(specification, LANGUAGE, tmp_path / "alone")

@@ -125,6 +125,7 @@ def both_falls(race):
     return in_the_limit, fall_finding(theorem_3_3_transformer.AT_LAST_RATE, race.fall(race.runs[-1]), 0.1)
 
 
+@pytest.mark.thorough
 def test_sgd_on_factors_follows_the_flow(race):
     assert verdicts((codimension_finding(race, 4), *both_falls(race))) == [Verdict.SUPPORTED] * 3
     assert race.order_of_distance.value == pytest.approx(0.5, abs=0.1)

@@ -197,9 +197,8 @@ def is_unpacked(folder: Path) -> bool:
 def _is_described(run: PlannedRun, output: Path) -> bool:
     """Whether the small files that describe the run are intact, apart from those of its checkpoints."""
     damage = read_run_folder(run.folder(output)).damage
-    if not (run.folder(output) / PLAN_FILE).is_file():
-        return False
-    return not any(_is_looked_at(name, run, output) for name in damage if not name.startswith(STEPS_FOLDER))
+    harmed = (_is_looked_at(name, run, output) for name in damage if not name.startswith(STEPS_FOLDER))
+    return (run.folder(output) / PLAN_FILE).is_file() and not any(harmed)
 
 
 def _is_looked_at(name: str, run: PlannedRun, output: Path) -> bool:

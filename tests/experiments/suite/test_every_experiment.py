@@ -21,6 +21,7 @@ from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.languages.pcfg import named_task
 from isoloss.results.verdict import Verdict
 from planned_suite import planned_suite
+from thorough_cases import others_thorough
 
 SCALES = get_args(ScaleName)
 every = pytest.mark.parametrize("name", builtin_designs())
@@ -122,7 +123,7 @@ RANGES = re.compile(
 )
 
 
-@pytest.mark.parametrize("scale", ["laptop", "night"])
+@pytest.mark.parametrize("scale", others_thorough(["laptop", "night"]))
 def test_no_premise_about_a_range_can_have_an_interval_below_0(scale: str) -> None:
     claims = [claim for experiment in planned_suite(scale) for claim in experiment.claims]
     premises = [claim for claim in claims if claim.role == "premise" and RANGES.search(claim.measure)]
