@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from isoloss.corpora.task_file import COLUMNS, LABEL, read_table
+from isoloss.corpora.tables import COLUMNS, LABEL, read_table
 from isoloss.corpora.token_sentences import (
     TABLES,
     TextCorpus,

@@ -11,6 +11,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import polars as pl
 
+from isoloss.corpora.tables import read_table, refuse_half_pair
 from isoloss.errors import BadInput, first_line
 from isoloss.files import refuse_compressed, refuse_endless
 from isoloss.progress import Progress
@@ -183,8 +184,6 @@ def _json_documents(path: Path, column: str) -> Iterator[Document]:
 
 
 def _table_documents(path: Path, column: str) -> Iterator[Document]:
-    from isoloss.corpora.task_file import read_table  # which reads tasks, and is made of this module
-
     table = read_table(path, f"rows with a column '{column}'")
     if column not in table.columns:
         there = ", ".join(table.columns)
@@ -221,16 +220,6 @@ def _rows(path: Path, texts: Iterable[object]) -> Iterator[Document]:
                 "document a row"
             )
         yield Document(text, f"{path}, row {row}")
-
-
-def refuse_half_pair(read: object, place: str) -> None:
-    """Raise BadInput for half a surrogate pair: JSON, of which this was read, can hold one, and no text."""
-    try:
-        json.dumps(read, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise BadInput(f"{place}: there is half a surrogate pair; write the file again") from error
-    except RecursionError as error:
-        raise BadInput(f"{place}: this is nested too deeply; write the file again") from error
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,7 @@ def texts_of_table(path: Path) -> list[tuple[int, str]]:
     >>> texts_of_table(path)
     [(1, 'good, mostly'), (2, 'bad')]
     """
-    from isoloss.corpora.task_file import COLUMNS, read_table  # plain texts need none of it
+    from isoloss.corpora.tables import COLUMNS, read_table  # plain texts need none of it
 
     table = read_table(path, "rows with a column 'text'")
     cells = {name: table[name].to_list() for name in table.columns}
