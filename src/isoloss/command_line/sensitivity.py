@@ -141,9 +141,9 @@ def sensitivity(options: SensitivityOptions) -> int:
         from isoloss.report.flatness_page import sensitivity_page
         from isoloss.report.page import write_lone_page
 
-        told = [*(f"Warning: {doubt}." for doubt in shown.doubts), *notes(shown)]
+        below = [*(f"Warning: {doubt}." for doubt in shown.doubts), *notes(shown)]
         command = repeated_command("sensitivity", options)
-        page = sensitivity_page(options.model, shown.found, roundings, told, command)
+        page = sensitivity_page(options.model, shown.found, roundings, below, command)
         write_lone_page(page, options.output)
     if options.json:
         print_json(shown)

@@ -155,11 +155,13 @@ def texts_with_labels(path: Path, numbers: Mapping[str, int]) -> AnsweredCorpus:
     for row, cell in lists.items():
         if not isinstance(cell, list):
             raise BadInput(f"{path}, row {row}: the labels are no list; give the list of a text's classes")
-    told = {row: len(cell) == classes and all(each in (0, 1) for each in cell) for row, cell in lists.items()}
-    numbered = any(isinstance(each, int) for row, cell in lists.items() if not told[row] for each in cell)
+    binary = {
+        row: len(cell) == classes and all(each in (0, 1) for each in cell) for row, cell in lists.items()
+    }
+    numbered = any(isinstance(each, int) for row, cell in lists.items() if not binary[row] for each in cell)
     answers = []
     for row, cell in lists.items():
-        if told[row] and not numbered:
+        if binary[row] and not numbered:
             answers.append([int(each) for each in cell])
             continue
         labels = [_class(each, numbers, path, row) for each in cell]

@@ -197,20 +197,20 @@ class Comparison:
 
         Where a precision is asked for, each is measured until it has that.
         """
-        told = []
+        noted = []
         for name in self.names:
             found = {each.name: self.measurement(each, name) for each in self.checkpoints}
             numbers = {each: one.records[0].n for each, one in found.items() if one is not None}
             if name not in ACCURACIES and len(set(numbers.values())) > 1:
                 of_models = ", ".join(f"{n:,} for {each}" for each, n in numbers.items())
-                told.append(
+                noted.append(
                     f"The {name.replace('_', ' ')} is over {of_models} sentences; two models' difference is "
                     "over those that both were measured on, so it need not be that of the two numbers."
                 )
-        return told
+        return noted
 
     def _cut(self) -> list[str]:
-        told = []
+        noted = []
         for checkpoint in self.checkpoints:
             for name, setting, what in CUT:
                 if (found := self.measurement(checkpoint, name)) is None:
@@ -218,8 +218,8 @@ class Comparison:
                 whole = found.records[0]
                 if count := int(whole.settings.get(setting) or 0):
                     of = whole.n + count * (setting == "too_short")
-                    told.append(f"{checkpoint.name}: {count:,} of {of:,} {what}.")
-        return told
+                    noted.append(f"{checkpoint.name}: {count:,} of {of:,} {what}.")
+        return noted
 
 
 def carry_out(

@@ -149,9 +149,9 @@ def interpolated_to_loss(
     if loss is not None:
         return MatchedLosses(tuple(_first_fall(curve, loss) for curve in losses), threshold)
     place = reached.index(lowest)
-    own = replace(_first_fall(losses[place], lowest), log_step_error=0.0)
-    points = [_first_fall(curve, lowest, own.loss.standard_error) for curve in losses]
-    return MatchedLosses((*points[:place], own, *points[place + 1 :]), threshold)
+    at_lowest = replace(_first_fall(losses[place], lowest), log_step_error=0.0)
+    points = [_first_fall(curve, lowest, at_lowest.loss.standard_error) for curve in losses]
+    return MatchedLosses((*points[:place], at_lowest, *points[place + 1 :]), threshold)
 
 
 def _first_fall(curve: StepCurve, loss: float, error: float = 0.0) -> MatchedCheckpoint:

@@ -185,8 +185,8 @@ def conclusions(verdicts: Sequence[PairVerdict]) -> list[str]:
     """What is concluded on each pair and what would decide it, a paragraph each, and why sizes matter."""
     asked = [each for each in verdicts if each.first != MAJORITY]
     pairs = [list(pair) for _, pair in groupby(asked, lambda each: (each.first, each.second))]
-    told = [f"{in_words(pair)} {what_would_decide(pair)}".rstrip() for pair in pairs]
-    return told + [SIZES] * any(each.answer.endswith(OTHER_PARAMETERS) for each in asked)
+    sentences = [f"{in_words(pair)} {what_would_decide(pair)}".rstrip() for pair in pairs]
+    return sentences + [SIZES] * any(each.answer.endswith(OTHER_PARAMETERS) for each in asked)
 
 
 def in_words(verdicts: Sequence[PairVerdict]) -> str:
@@ -198,8 +198,8 @@ def in_words(verdicts: Sequence[PairVerdict]) -> str:
     >>> in_words(answered(pair, {"a": 2.0}))
     'b against a: same loss to within 1 %: yes (0.0010 ± 0.0020); flatter: b (-5.0 ± 1.0).'
     """
-    told = "; ".join(map(_question_and_answer, verdicts))
-    sentence = f"{verdicts[0].second} against {verdicts[0].first}: {told}."
+    sentences = "; ".join(map(_question_and_answer, verdicts))
+    sentence = f"{verdicts[0].second} against {verdicts[0].first}: {sentences}."
     return " ".join([sentence, *_taken_together(verdicts)])
 
 

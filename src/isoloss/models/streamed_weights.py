@@ -93,10 +93,10 @@ def _offloading(module: nn.Module) -> Iterator[Any]:
 
 
 def _stream(module: nn.Module, device: torch.device) -> None:
-    own = [parameter for parameter in module._parameters.values() if parameter is not None]
-    if not own:
+    parameters = [parameter for parameter in module._parameters.values() if parameter is not None]
+    if not parameters:
         return
-    for parameter in own:
+    for parameter in parameters:
         parameter.streamed_to = device  # type: ignore[attr-defined]
     known = _wrapper(module, _WithCopies)
     if known is None:

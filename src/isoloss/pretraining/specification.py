@@ -235,9 +235,9 @@ def claim(folder: Path, specification: PretrainingSpecification) -> None:
     path = folder / SPECIFICATION_FILE
     settings = settings_as_json(specification)
     of_checkpoints = Counter(specification_digests(folder))
-    own = of_checkpoints[specification.digest]
-    is_planned = own > 0 and planned_digest(folder) == specification.digest
-    known = is_planned or 2 * own > of_checkpoints.total()
+    of_this_run = of_checkpoints[specification.digest]
+    is_planned = of_this_run > 0 and planned_digest(folder) == specification.digest
+    known = is_planned or 2 * of_this_run > of_checkpoints.total()
     try:
         there = read_sealed(path, SPECIFICATION_FILE)
     except Damaged:

@@ -30,7 +30,7 @@ LOSS_AXIS = Axis("loss", "pre-training loss (nats)", "loss_error")
 TRACE_AXIS = Axis("trace", "trace of the Fisher information", "trace_error", logarithmic=True)
 ACCURACY_AXIS = Axis("accuracy", "accuracy on the task", "accuracy_error")
 
-WAYS = {PROBE: "linear probe", FINE_TUNING: "fine-tuned"}
+HEADS = {PROBE: "linear probe", FINE_TUNING: "fine-tuned"}
 
 
 def comparison_page(
@@ -125,12 +125,12 @@ def _accuracies(comparison: Comparison) -> pl.DataFrame:
     rows = [
         {
             "checkpoint": checkpoint.name,
-            "by": WAYS[name],
+            "by": HEADS[name],
             "accuracy": found.value,
             "accuracy_error": found.standard_error,
         }
         for checkpoint in comparison.checkpoints
-        for name in WAYS
+        for name in HEADS
         if (found := comparison.number(checkpoint, name)) is not None
     ]
     if rows and (majority := comparison.majority) is not None:
