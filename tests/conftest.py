@@ -3,10 +3,8 @@
 import gc
 import logging
 import os
-import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from _pytest.doctest import DoctestModule
@@ -68,30 +66,6 @@ def _no_announcement() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(display, "PATIENCE_SECONDS", 3600.0)
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _options_once() -> Iterator[None]:
-    # tyro looks through a command's options at each of hundreds of calls, which takes as long as to load a
-    # tiny model. For help it does so anew, since isoloss joins the lines of what describes them beforehand.
-    from tyro import MISSING_NONPROP
-    from tyro._parsers import ParserSpecification
-
-    from isoloss.command_line.terminal import ChangedText
-
-    parser, known = ParserSpecification.from_callable_or_type, {}
-
-    def once(options: Any, **asked: Any) -> ParserSpecification:
-        whole = not asked["parent_classes"] and asked["default_instance"] is MISSING_NONPROP
-        if not whole or isinstance(sys.stdout, ChangedText):
-            return parser(options, **asked)
-        if options not in known:
-            known[options] = parser(options, **asked)
-        return known[options]
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(ParserSpecification, "from_callable_or_type", staticmethod(once))
         yield
 
 
