@@ -65,7 +65,8 @@ def enlarge(options: EnlargeOptions) -> None:
 
 def _check_without_torch(options: EnlargeOptions) -> None:
     """Refuse what can be refused before torch is imported, which takes seconds."""
-    refuse_damaged(options.checkpoint, "config.json")
+    if options.checkpoint.is_dir():
+        refuse_damaged(options.checkpoint, "config.json")
     if not (options.checkpoint / "config.json").is_file():
         raise BadInput(
             f"{options.checkpoint} holds no model: it has no config.json; name a checkpoint's folder"

@@ -32,7 +32,7 @@ from isoloss.files import only_process_in
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import Progress
 from isoloss.report.site import Site, write_whole_site
-from isoloss.results.checkpoint import checkpoint_folders, to_have_again
+from isoloss.results.checkpoint import MEASURED_FOLDER, STEPS_FOLDER, checkpoint_folders, to_have_again
 from isoloss.stored_runs.run_names import damaged_names
 
 
@@ -131,11 +131,9 @@ def _not_mended(chosen: Choice, folder: Path, failed: Set[str]) -> Iterator[Noti
     names = job_names(chosen.experiments, shared(chosen.runs))
     for run in shared(chosen.runs):
         if names[run.digest] not in failed:
-            steps = checkpoint_folders(run.folder(folder))
             for sentence in damaged_files(run, folder):
                 damage = sentence.partition(";")[0]
-                of_step = (to_have_again(step) for step in steps if sentence.startswith(f"{step}/"))
-                again = next(of_step, f"to have it, delete {run.folder(folder)}")
+                again = _again(run.folder(folder), sentence)
                 yield Notice(
                     names[run.digest], f"{damage}, and was not made again; {again}, and reproduce it"
                 )
@@ -143,8 +141,16 @@ def _not_mended(chosen: Choice, folder: Path, failed: Set[str]) -> Iterator[Noti
                 yield Notice(
                     names[run.digest],
                     "measurements are missing and could not be made, so that verdicts leave the run out; "
-                    f"delete {run.folder(folder)} and reproduce it again to have them",
+                    f"to have them, delete {run.folder(folder) / STEPS_FOLDER} and reproduce it",
                 )
+
+
+def _again(run: Path, sentence: str) -> str:
+    """What to delete of a run so that what the sentence is about is made again: of a checkpoint, its step."""
+    for step in checkpoint_folders(run):
+        if sentence.startswith((f"{step}/", f"{run / MEASURED_FOLDER / step.name}/")):
+            return to_have_again(step)
+    return f"to have it, delete {run}"
 
 
 def executor(request: ReproduceOptions) -> Executor:

@@ -116,7 +116,8 @@ def _facts(run: "StoredRun") -> list[str]:
     lines = [f"planned as {name}" for name in full_names(run)]
     lines += ["", "specification"]
     lines += [f"  {path}: {value}" for path, value in settings_by_path(run.specification).items()]
-    versions = [checkpoint.content.get("versions", {}) for checkpoint in run.checkpoints]
+    contents = [checkpoint.content for checkpoint in run.checkpoints]
+    versions = [content["versions"] for content in contents if "versions" in content]
     for name in dict.fromkeys(name for each in versions for name in each):
         # A run may have been continued with other versions than it started with.
         several = " then ".join(dict.fromkeys(str(each.get(name)) for each in versions))

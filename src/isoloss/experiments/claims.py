@@ -219,7 +219,7 @@ def judge(
 
     Frames without a seed, i.e. references, are in every resample. A claim is inconclusive if fewer than two
     seeds contribute, if its statistic is undefined, with all seeds or without a contributing one, and if it
-    is exactly constant on too few seeds.
+    is exactly constant on too few seeds. Means over seeds or pairs leave out what is undefined of one.
 
     Raises BadInput for a frame without a column `seed`, or with several seeds in it.
 

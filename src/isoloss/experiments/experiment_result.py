@@ -187,8 +187,9 @@ def _versions(experiment: Experiment, output: Path) -> dict[str, Any]:
     """The versions and the machine that the first of its runs in `output` was begun with; empty for none."""
     for run in experiment.runs:
         with suppress(BadInput):
-            if checkpoints := stored_run(run.folder(output)).checkpoints:
-                return dict(checkpoints[0].content.get("versions", {}))
+            contents = [checkpoint.content for checkpoint in stored_run(run.folder(output)).checkpoints]
+            if contents:
+                return next((dict(each["versions"]) for each in contents if "versions" in each), {})
     return {}
 
 

@@ -216,8 +216,7 @@ def takes(quantity: Quantity, source: type) -> bool:
 class Column(NamedTuple):
     """A column of an experiment's table: which record of a checkpoint it is from, and what it is of that.
 
-    `of` is the record's place, or its quantity; `what` is "value", "standard_error" or "n", or a setting,
-    None where the record has no such setting.
+    `of` is the record's place, or its quantity; `what` is "value", "standard_error" or "n", or a setting.
     """
 
     name: str
@@ -229,7 +228,7 @@ class Column(NamedTuple):
         named = {record.quantity: record for record in records}
         record = records[self.of] if isinstance(self.of, int) else named[self.of]
         numbers = {"value": record.value, "standard_error": record.standard_error, "n": record.n}
-        return {**record.settings, **numbers}.get(self.what)
+        return {**record.settings, **numbers}[self.what]
 
 
 def with_error(name: str, of: int | str = 0) -> tuple[Column, Column]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from isoloss.errors import Damaged
-from isoloss.files import file_digest
+from isoloss.files import file_content, file_digest
 from isoloss.results.store import json_digest, read_sealed
 
 STEPS_FOLDER, MEASURED_FOLDER = "steps", "measured"
@@ -271,9 +271,10 @@ def _intact(path: Path) -> dict[str, Any]:
 def _state_digest(folder: Path, name: str) -> str:
     """The recorded digest of the training state, itself verified."""
     try:
-        digest, seal = (folder / TRAINING_STATE_DIGEST_FILE).read_text().split()
+        digest, seal = file_content(folder / TRAINING_STATE_DIGEST_FILE).decode().split()
     except (OSError, ValueError) as error:
-        raise _damaged(folder, TRAINING_STATE_DIGEST_FILE, "cannot be read") from error
+        reason = f" ({error.strerror})" if isinstance(error, OSError) else ""
+        raise _damaged(folder, TRAINING_STATE_DIGEST_FILE, f"cannot be read{reason}") from error
     if seal != json_digest([name, digest]):
         raise _damaged(folder, TRAINING_STATE_DIGEST_FILE, "is not what was written")
     return digest

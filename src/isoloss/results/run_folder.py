@@ -84,7 +84,7 @@ def read_run_folder(folder: Path) -> RunFolder:
         if step in misplaced:
             damage[f"{STEPS_FOLDER}/{path.name}/{RECORD_FILE}"] = OF_ANOTHER_RUN
             found[step] = {}
-    known = (_measured(folder) if found else {}) | finished | found
+    known = _measured(folder, before=max(found, default=0)) | finished | found
     return RunFolder(folder, specification, plan, dict(sorted(known.items())), damage)
 
 
@@ -113,10 +113,10 @@ def _finished(folder: Path, run: str, damage: dict[str, str]) -> list[Json]:
         return []
 
 
-def _measured(folder: Path) -> dict[int, Json]:
-    """The steps that have been measured, of which a checkpoint may have been deleted since."""
-    steps = [int(path.name) for path in (folder / MEASURED_FOLDER).glob("*") if path.name.isdecimal()]
-    return {step: {"step": step} for step in steps}
+def _measured(folder: Path, before: int) -> dict[int, Json]:
+    """The steps before another that have been measured: a checkpoint may have been deleted since."""
+    steps = (int(path.name) for path in (folder / MEASURED_FOLDER).glob("*") if path.name.isdecimal())
+    return {step: {"step": step} for step in steps if step < before}
 
 
 def _checkpoint(folder: Path, path: Path, damage: dict[str, str]) -> Json:

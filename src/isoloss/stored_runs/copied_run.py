@@ -41,8 +41,9 @@ class CopiedRun:
 
     @property
     def checkpoints(self) -> list[StoredCheckpoint]:
-        """Those of any copy, by step."""
-        found = {each.step: each for copy in reversed(self.copies) for each in copy.checkpoints}
+        """Those of any copy, by step; of a deleted one what a copy that has it says of it."""
+        every = [each for copy in reversed(self.copies) for each in copy.checkpoints]
+        found = {each.step: each for each in sorted(every, key=lambda each: "files" in each.content)}
         return [found[step] for step in sorted(found)]
 
     @property

@@ -118,7 +118,7 @@ def pack_records(
 def _why_left_out(run: StoredRun) -> str:
     if run.state != "complete":
         return f"is {run.state_in_words}"
-    return "has no records" if run.plan else f"has no {PLAN_FILE}; reproduce it to have it written"
+    return "has no records" if run.plan else f"has no {PLAN_FILE}"
 
 
 def _file_of(rows: list[Row], names: Json, progress: Progress) -> bytes:

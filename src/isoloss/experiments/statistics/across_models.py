@@ -202,7 +202,7 @@ class PerDoubling:
 class DoublingsApart:
     """Mean over groups of log2 of the largest over the smallest value of a column among a group's models.
 
-    Groups of one model are left out; nan if none is left.
+    Groups in which fewer than two models have a value are left out; nan if none is left.
     """
 
     column: str
@@ -212,5 +212,6 @@ class DoublingsApart:
     def __call__(self, runs: Frames) -> float:
         rows = self.rows(runs, self.column)
         groups = [] if rows.is_empty() else rows.partition_by(self.within)
-        apart = [range_in_doublings(group[self.column].to_numpy()) for group in groups if len(group) > 1]
+        known = [group[self.column].drop_nulls().drop_nans().to_numpy() for group in groups]
+        apart = [range_in_doublings(values) for values in known if len(values) > 1]
         return float(np.mean(apart)) if apart else math.nan

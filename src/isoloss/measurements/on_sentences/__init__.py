@@ -28,11 +28,11 @@ SEVERAL = re.compile(rf"^(?:def )?(\w+_{EXPORTED})\b", re.MULTILINE)
 
 def _offered() -> list[tuple[str, str, str]]:
     """What each quantity is called, the module of this folder that has it, and the name that it has there."""
-    return [each for folder in __path__ for each in _offered_in(folder)]
+    return [each for folder in __path__ for each in _offered_in(folder, Path(folder).stat().st_mtime_ns)]
 
 
 @cache
-def _offered_in(folder: str) -> list[tuple[str, str, str]]:
+def _offered_in(folder: str, _changed: int) -> list[tuple[str, str, str]]:
     offered = []
     for module in iter_modules([folder]):
         file = Path(folder, f"{module.name}.py")
