@@ -57,7 +57,7 @@ def read_task(
     for a class that occurs only in the `test` file, for one that shares a text with every example, and for a
     part that is too small.
 
-    >>> import tempfile
+    >>> import json, tempfile
     >>> path = Path(tempfile.mkdtemp()) / "reviews.jsonl"
     >>> rows = [{"text": f"review {number}", "label": number % 2} for number in range(100)]
     >>> _ = path.write_text("".join(json.dumps(row) + "\n" for row in rows))
