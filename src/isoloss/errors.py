@@ -98,10 +98,10 @@ def is_failure(error: BaseException) -> bool:
 
 
 @contextmanager
-def told_by(sentence: Callable[[BaseException], IsolossError]) -> Iterator[None]:
+def raised_as(sentence: Callable[[BaseException], IsolossError]) -> Iterator[None]:
     """Raise the error that `sentence` makes of whatever fails within; one for the user is raised as it is.
 
-    >>> with told_by(lambda error: BadInput(f"{reason_of(error)}; give another")):
+    >>> with raised_as(lambda error: BadInput(f"{reason_of(error)}; give another")):
     ...     int("ten")
     Traceback (most recent call last):
     isoloss.errors.BadInput: invalid literal for int() with base 10: 'ten'; give another

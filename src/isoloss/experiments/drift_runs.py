@@ -241,8 +241,8 @@ def every_drift_run(scale: Scale, settings: DriftRuns, measured: Measured) -> tu
 def _with_prediction(run: PlannedRun, drift: DriftRuns, seed: int) -> PlannedRun:
     """The run with the predicted fall of the trace, where it is one of which that is measured."""
     schedule, labels = drift.schedules[0], dict(run.labels)
-    told = labels["language"], labels["width"], labels["pace"]
-    if not drift.rate_sentences or told != (HEADLINE, drift.widths[0], str(schedule)):
+    made_for = labels["language"], labels["width"], labels["pace"]
+    if not drift.rate_sentences or made_for != (HEADLINE, drift.widths[0], str(schedule)):
         return run
     step = drift.steps(schedule)[1]
     distance = mean_step(step, schedule.horizon)

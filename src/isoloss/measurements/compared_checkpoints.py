@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from isoloss.errors import BadInput, reason_of, told_by
+from isoloss.errors import BadInput, raised_as, reason_of
 from isoloss.measurements.models_on_text import load_predicting, prediction_of
 from isoloss.measurements.prediction import MaskedTokens, Prediction, SpecialTokens
 from isoloss.measurements.quantity import LOWER, Measurement
@@ -198,7 +198,7 @@ def _encoding_digest(tokenizer: Any, texts: Sequence[str], name: str) -> str:
         why = f"the tokenizer of {name} cannot encode the text ({reason_of(error)})"
         return BadInput(f"{why}; write it in words that it knows")
 
-    with told_by(cannot):  # tokenizers raise all kinds of exceptions
+    with raised_as(cannot):  # tokenizers raise all kinds of exceptions
         return encoding_digest(tokenizer, texts)
 
 

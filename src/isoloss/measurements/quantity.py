@@ -241,15 +241,15 @@ def with_error(name: str, of: int | str = 0) -> tuple[Column, Column]:
 
 
 def columns_of(
-    told: Callable[[Any], Iterable[Column]],
+    declared: Callable[[Any], Iterable[Column]],
 ) -> tuple[Any, Callable[[Any, Sequence[Record]], Columns]]:
-    """`Quantity.column_names` and `Quantity.columns` of one whose columns `told` says; see `with_error`."""
+    """`Quantity.column_names` and `Quantity.columns` of one with the `declared` columns; see `with_error`."""
 
     def of_records(quantity: Any, records: Sequence[Record]) -> Columns:
-        known = (each for each in told(quantity) if isinstance(each.of, str) or each.of < len(records))
+        known = (each for each in declared(quantity) if isinstance(each.of, str) or each.of < len(records))
         return {column.name: column.read(records) for column in known}
 
-    return property(lambda quantity: tuple(column.name for column in told(quantity))), of_records
+    return property(lambda quantity: tuple(column.name for column in declared(quantity))), of_records
 
 
 def columns_in_order(*columns: str, n: str = "", settings: Sequence[str] = ()) -> tuple[Any, Any]:
@@ -262,9 +262,9 @@ def columns_in_order(*columns: str, n: str = "", settings: Sequence[str] = ()) -
     (('trace', 'trace_error', 'trace_sentences'), {'trace': 8.0, 'trace_error': 0.5, 'trace_sentences': 99})
     """
     of_first = [*([Column(n, what="n")] if n else []), *(Column(name, what=name) for name in settings)]
-    told = (*_in_order(columns), *of_first)
-    _, of_records = columns_of(lambda _: told)
-    return tuple(column.name for column in told), of_records  # which experiments ask for very often
+    declared = (*_in_order(columns), *of_first)
+    _, of_records = columns_of(lambda _: declared)
+    return tuple(column.name for column in declared), of_records  # which experiments ask for very often
 
 
 def columns_named_by(names: Callable[[Any], Iterable[str]]) -> tuple[Any, Any]:

@@ -160,13 +160,13 @@ class LookupTableReference:
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
     drawn_as: ClassVar[type] = TableExamples
-    column_names, columns = columns_of(lambda it: it.told)
+    column_names, columns = columns_of(lambda it: it.declared)
 
     loss: ExactLossQuantity
     probes: tuple[AccuracyQuantity, ...]
 
     @property
-    def told(self) -> tuple[Column, ...]:
+    def declared(self) -> tuple[Column, ...]:
         """The columns of the loss, and those of each probe's two records, which are the last."""
         places = range(-2 * len(self.probes), 0, 2)
         probes = zip(self.probes, places, strict=True)

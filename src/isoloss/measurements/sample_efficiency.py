@@ -48,7 +48,7 @@ class SampleEfficiencyQuantity:
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
     drawn_as: ClassVar[type] = TaskSplits
-    column_names, columns = columns_of(lambda it: it.told)
+    column_names, columns = columns_of(lambda it: it.declared)
 
     task: str
     test: int
@@ -89,7 +89,7 @@ class SampleEfficiencyQuantity:
         return Measurement(records, values)
 
     @property
-    def told(self) -> tuple[Column, ...]:
+    def declared(self) -> tuple[Column, ...]:
         """Per number of examples, mean and deviation over draws, and error over sentences."""
         names = (f"{self.column}_{number}" for number in self.examples)
         each = (

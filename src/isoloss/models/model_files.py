@@ -26,7 +26,7 @@ from transformers.activations import ACT2FN
 from transformers.utils import logging
 
 from isoloss.device import is_out_of_memory
-from isoloss.errors import BadInput, IsolossError, is_failure, reason_of, told_by
+from isoloss.errors import BadInput, IsolossError, is_failure, raised_as, reason_of
 from isoloss.models.names import (
     out_of_range,
     read_configuration,
@@ -41,7 +41,7 @@ def refusing(what: str, name: str) -> AbstractContextManager[None]:
     `transformers`, torch and `tokenizers` check little of a file before they use it, so that a wrong value
     surfaces as an exception of any kind, from anywhere.
     """
-    return told_by(lambda error: BadInput(_sentence(what, name, error)))
+    return raised_as(lambda error: BadInput(_sentence(what, name, error)))
 
 
 def _sentence(what: str, name: str, error: BaseException) -> str:

@@ -22,7 +22,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from isoloss.errors import BadInput, reason_of, told_by
+from isoloss.errors import BadInput, raised_as, reason_of
 from isoloss.models.folder_configuration import configuration_in, states_type
 from isoloss.models.model_files import quiet, refusing
 from isoloss.models.names import base_of_adapter, refuse_irregular
@@ -93,11 +93,11 @@ def naming_the_text(
 
     def first_that_fails(error: BaseException) -> BadInput:
         for number, place in enumerate(places):
-            with told_by(partial(cannot, f"{place}: {whose} tokenizer cannot encode the text")):
+            with raised_as(partial(cannot, f"{place}: {whose} tokenizer cannot encode the text")):
                 alone(number)
         return cannot(f"{whose} tokenizer cannot encode the texts together", error)
 
-    return told_by(first_that_fails)
+    return raised_as(first_that_fails)
 
 
 def tokenizer_of(source: "SentenceSource") -> PreTrainedTokenizerFast:

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 import isoloss
-from isoloss.errors import BadInput, Damaged, told_by
+from isoloss.errors import BadInput, Damaged, raised_as
 from isoloss.files import alone_in, complete_folder, remove_unfinished, write_atomically
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import PLAN_FILE, SPECIFICATION_FILE, checkpoint_folders
@@ -253,7 +253,7 @@ def _read(content: bytes, progress: Progress) -> tuple[pl.DataFrame, list[RunNam
 def _naming(file: Path) -> AbstractContextManager[None]:
     """Turn whatever is raised by content that `pack_records` does not write into Damaged."""
     said = f"{file} is damaged, or no file of records that this version of isoloss packed; pack it again"
-    return told_by(lambda _: Damaged(said))
+    return raised_as(lambda _: Damaged(said))
 
 
 def _digest(frame: pl.DataFrame, progress: Progress) -> str:
